@@ -20,7 +20,7 @@ QUICK = not slow and not code_server and not docker and not ray and not rare
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header
 
-.PHONY: help setup run test test-most test-all test-thorough test-rare test-floors test-docker test-ray test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
+.PHONY: help setup run test test-most test-all test-thorough test-root test-root-slow test-rare test-floors test-docker test-ray test-slow test-storms test-alone test-vscode coverage check format docs bundle release bench lock clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +28,7 @@ help: ## list what can be made
 setup: $(READY) ## make .venv with exactly the locked packages
 	@:
 
-$(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt scripts/setup.sh $(wildcard src/outlive/native/*.[ch] src/outlive/native/*/*.[ch])
+$(READY): pyproject.toml requirements/dev.txt requirements/bootstrap.txt requirements/zig.txt scripts/setup.sh $(wildcard src/outlive/native/*.[ch] src/outlive/native/*/*.[ch])
 	@echo "setting up $(VENV) (once)" >&2
 	@VENV=$(VENV) PYTHON='$(PYTHON)' scripts/setup.sh
 
@@ -45,6 +45,12 @@ test-thorough: $(READY) ## those that take seconds each: every door killed, refu
 
 test-most: $(READY) ## `make test` and `make test-thorough`, collected once
 	@$(PYTEST) $(BESIDE) -m "$(QUICK)" $(ARGS)
+
+test-root: $(READY) ## as root: what needs it, and whether the walls hold for root, too
+	@$(PYTEST) $(BESIDE) -m "$(QUICK) and (root or walls)" $(ARGS)
+
+test-root-slow: $(READY) ## as root: the storms that need it
+	@$(PYTEST) $(BESIDE) -m "slow and not rare and root" $(if $(filter tests/%,$(ARGS)),,$$(grep -rl --include='*.py' 'mark\.slow' tests)) $(ARGS)
 
 test-slow: test-storms test-alone ## those that take minutes
 
@@ -75,7 +81,7 @@ test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a m
 	@$(PYTEST) -m code_server tests/vscode/code_server $(ARGS)
 
 coverage: $(READY) ## `make test`, measured: branches of src, server and keeper included
-	@PYTHONPATH=$(CURDIR)/scripts/measure $(PYTEST) $(BESIDE) -m "$(QUICK)" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
+	@PYTHONPATH=$(CURDIR)/scripts/measure:$(CURDIR)/src $(PYTEST) $(BESIDE) -m "$(QUICK)" --cov --cov-report=term --cov-fail-under=90 $(ARGS)
 
 check: $(READY) ## lint, format, types, import contracts
 	$(BIN)/ruff check $(CODE)
@@ -109,6 +115,7 @@ lock: $(READY) ## write requirements/*.txt anew from pyproject.toml
 	$(COMPILE) --upgrade requirements/token-counter.in -o requirements/token-counter.txt
 	$(COMPILE) --upgrade requirements/agent-peers.in -o requirements/agent-peers.txt
 	$(COMPILE) --upgrade requirements/release.in -o requirements/release.txt
+	$(COMPILE) --upgrade requirements/zig.in -c requirements/release.txt -o requirements/zig.txt
 
 clean: ## remove what the above has made
 	rm -rf $(VENV) dist build site htmlcov .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -3,11 +3,11 @@
 Which wheel is made, the environment says (decision 190):
 
 * Nothing: the programs are compiled for every machine that a compiler is here for, with
-  `outlive.backends.docker.runner_build`'s flags and order of compilers. Without one the wheel holds the sources alone, the build says
-  so, and the program is compiled where it is first needed. This is what installing from an sdist does.
-* `OUTLIVE_WHEEL=python`: the sources alone.
-* `OUTLIVE_WHEEL=MACHINE`: a wheel for that machine. It holds the programs of `OUTLIVE_WHEEL_PROGRAMS`, a folder in which they
-  lie under their shipped names; `scripts/wheels.py` makes both.
+  `outlive.backends.docker.runner_build`'s flags and order of compilers; where none is, the build's
+  environment gets zig from PyPI. Without any, the build says so, and the program is compiled where it is
+  first needed. This is what installing from an sdist does.
+* `OUTLIVE_WHEEL=MACHINE`: a wheel for that machine. It holds the programs of `OUTLIVE_WHEEL_PROGRAMS`, a
+  folder in which they lie under their shipped names; `scripts/wheels.py` makes both.
 """
 
 import os
@@ -20,10 +20,10 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _SOURCE = str(Path(__file__).parent / "src")
-# The programs are static and start no interpreter: any Python and both C libraries will do. 2.17 and 1.1 are the oldest that
-# Python 3.11 was built for, so the tags exclude no machine that could run outlive.
+# The programs are static and start no interpreter: any Python and both C libraries will do. 2.17 and 1.1 are
+# the oldest that Python 3.11 was built for, so the tags exclude no machine that could run outlive.
 _TAG = "py3-none-manylinux_2_17_{machine}.musllinux_1_1_{machine}"
-_PYTHON_ONLY = "python"
+_ZIG = "ziglang==0.15.2"  # as in requirements/zig.in
 
 
 class RunnerBuildHook(BuildHookInterface[Any]):
@@ -35,11 +35,12 @@ class RunnerBuildHook(BuildHookInterface[Any]):
         """Add the binaries to a wheel; an installation in place compiles when it needs one.
 
         Raises:
-            ValueError: A wheel for a machine was asked for that has no program, or whose programs are not in the folder.
+            ValueError: A wheel for a machine was asked for that has no program, or whose programs are not in
+            the folder.
         """
         self._folder = TemporaryDirectory(prefix="outlive-runner-")
         wanted = os.environ.get("OUTLIVE_WHEEL", "")
-        if version == "editable" or wanted == _PYTHON_ONLY:
+        if version == "editable":
             return
         sys.path.insert(0, _SOURCE)
         try:
@@ -47,9 +48,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
         finally:
             sys.path.remove(_SOURCE)
         if wanted and wanted not in MACHINES:
-            raise ValueError(
-                f"OUTLIVE_WHEEL is one of {', '.join((_PYTHON_ONLY, *MACHINES))}, not {wanted!r}."
-            )
+            raise ValueError(f"OUTLIVE_WHEEL is one of {', '.join(MACHINES)}, not {wanted!r}.")
         names = {machine: shipped_name(machine) for machine in MACHINES}
         found = self._given(names) if wanted else self._compiled(MACHINES)
         for machine, path in found.items():
@@ -58,12 +57,25 @@ class RunnerBuildHook(BuildHookInterface[Any]):
             build_data["pure_python"] = False
             build_data["tag"] = _TAG.format(machine=wanted)
 
+    def dependencies(self) -> list[str]:
+        """Return what the build needs besides hatchling: a compiler, where this machine has none."""
+        if "OUTLIVE_WHEEL" in os.environ:
+            return []
+        sys.path.insert(0, _SOURCE)
+        try:
+            from outlive.backends.docker.runner_build import has_compiler  # noqa: PLC0415
+        finally:
+            sys.path.remove(_SOURCE)
+        return [] if has_compiler() else [_ZIG]
+
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove what was compiled: the wheel has it."""
         self._folder.cleanup()
 
     def _given(self, names: Mapping[str, str]) -> dict[str, Path]:
-        """Return the programs that were compiled before: all of them, since a container's machine may be another one."""
+        """Return the programs that were compiled before: all of them, since a container's machine may be
+        another one.
+        """
         folder = Path(os.environ.get("OUTLIVE_WHEEL_PROGRAMS", ""))
         found = {machine: folder / Path(name).name for machine, name in names.items()}
         missing = [str(path) for path in found.values() if not path.is_file()]
@@ -87,9 +99,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
             try:
                 compile_runner(machine, made)
             except StartFailed as error:
-                self.app.display_warning(
-                    f"The wheel holds no runner for {machine} containers. {error.message}"
-                )
+                self.app.display_warning(f"The wheel holds no program for {machine}. {error.message}")
                 continue
             made.chmod(0o755)
             found[machine] = made

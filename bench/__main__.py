@@ -30,7 +30,8 @@ def main(words: Sequence[str]) -> int:
     names = options.names or [name for name in SCENARIOS if name not in ONLY_BY_NAME]
     with tempfile.TemporaryDirectory(prefix="ob-") as scratch:
         try:
-            # Agents measure texts, and a search is measured over HTTP: they need none of the programs in C, nor the seconds that compiling takes.
+            # Agents measure texts, and a search is measured over HTTP: they need none of the programs in C,
+            # nor the seconds that compiling takes.
             native = (
                 Native(Path(scratch))
                 if names in (["agents"], ["search"])

@@ -22,7 +22,9 @@ _MOST_SETTLING_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """One run of the benchmarks; `say` shows a line of progress, `search_mb` is how much is searched, if it was chosen."""
+    """One run of the benchmarks; `say` shows a line of progress, `search_mb` is how much is searched, if it
+    was chosen.
+    """
 
     native: Native
     scratch: Path
@@ -32,7 +34,8 @@ class Bench:
     search_mb: int | None = None
 
     def settle(self) -> None:
-        """Wait until the machine is quiet: what somebody still does after its turn must not slow whoever is next.
+        """Wait until the machine is quiet: what somebody still does after its turn must not slow whoever is
+        next.
 
         Quiet is nine tenths idle for a tenth of a second; it is not waited for longer than two seconds.
         """
@@ -41,10 +44,11 @@ class Bench:
             pass
 
     def warm_memory(self, size: int) -> None:
-        """Write `size` bytes into the page cache and drop them, so that what is measured next finds memory at hand.
+        """Write `size` bytes into the page cache and drop them, so that what is measured next finds memory at
+        hand.
 
-        In a virtual machine the first touch of a page can cost 3 us (the host gives it only then, and takes it back
-        soon after it was freed): ten times what writing into a page costs.
+        In a virtual machine the first touch of a page can cost 3 us (the host gives it only then, and takes
+        it back soon after it was freed): ten times what writing into a page costs.
         """
         block = bytes(1 << 18)
         for _ in range(2):

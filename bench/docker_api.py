@@ -1,4 +1,6 @@
-"""A Docker daemon as a contestant: what its own `exec` costs, asked over its socket without any client's overhead."""
+"""A Docker daemon as a contestant: what its own `exec` costs, asked over its socket without any client's
+overhead.
+"""
 
 import http.client
 import json
@@ -34,7 +36,6 @@ class Daemon:
     """One daemon, by its socket. All methods block."""
 
     def __init__(self, socket_path: str) -> None:
-        """Connect to nobody yet."""
         self._path = socket_path
 
     @property

@@ -126,8 +126,8 @@ class Verdict:
 class Section:
     """One table: rows in one or more units, verdicts, and what was left out and why.
 
-    `baseline` is the label that ratios refer to; rows of another unit than its show none. `details` are what the rows sum
-    up, as values of JSON: they are saved, and not shown.
+    `baseline` is the label that ratios refer to; rows of another unit than its show none. `details` are what
+    the rows sum up, as values of JSON: they are saved, and not shown.
     """
 
     name: str

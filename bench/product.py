@@ -46,7 +46,10 @@ class Installation:
             )
 
     def run(self, *words: str) -> None:
-        """Run a command as `outlive run` does; a server and a keeper are started if there is none, and stay."""
+        """Run a command as `outlive run` does.
+
+        A server and a keeper are started if there is none, and stay.
+        """
         subprocess.run(
             [*self.command, "run", "--", *words],
             stdin=subprocess.DEVNULL,
@@ -205,7 +208,9 @@ def outlive_installed(bench: Bench) -> Iterator[Installation]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Two servers of this machine: commands of `near` that need something run on `far`, its node of that name."""
+    """Two servers of this machine: commands of `near` that need something run on `far`, its node of that
+    name.
+    """
 
     near: Endpoint
     far: Endpoint

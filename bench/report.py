@@ -47,7 +47,10 @@ def _number(value: float) -> str:
 def show_verdicts(
     console: Console, verdicts: Sequence[Verdict], *, is_quick: bool, is_whole: bool = True
 ) -> None:
-    """Print every target with what was measured for it; targets without a measurement say so, in a whole run."""
+    """Print every target with what was measured for it.
+
+    Targets without a measurement say so, in a whole run.
+    """
     title = "targets (a quick run: an indication only)" if is_quick else "targets"
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("target")

@@ -1,7 +1,9 @@
-"""Schedulers to compare with, each started for a benchmark on loopback: Ray with its jobs, and Slurm with `srun`.
+"""Schedulers to compare with, each started for a benchmark on loopback: Ray with its jobs, and Slurm with
+`srun`.
 
-Each is a context manager that yields how `/bin/true` is run by it, once that has worked; at its end nothing of it is left.
-Neither reads nor writes what a Ray or a Slurm of this machine has: folders, ports, key and configuration are its own.
+Each is a context manager that yields how `/bin/true` is run by it, once that has worked; at its end nothing
+of it is left. Neither reads nor writes what a Ray or a Slurm of this machine has: folders, ports, key and
+configuration are its own.
 """
 
 import os
@@ -27,7 +29,8 @@ _RAY = "BENCH_RAY"  # the `ray` program to compare with, where it is neither in 
 _SLURM = ("munged", "slurmctld", "slurmd", "srun")
 _READY_S = 120  # Ray's dashboard takes half a minute on a busy machine
 _END_S = 20
-# As little as a controller can do: no accounting, no cgroups, no place for each task; and nothing listens but on loopback.
+# As little as a controller can do: no accounting, no cgroups, no place for each task; and nothing listens but
+# on loopback.
 _SLURM_CONF = """\
 ClusterName=bench
 SlurmctldHost={host}(127.0.0.1)
@@ -162,7 +165,9 @@ def _configured(folder: Path) -> dict[str, str]:
 def _daemon(
     words: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program in a session of its own, so that however it ends, nothing of it is left; `said` has its output."""
+    """Run a program in a session of its own, so that however it ends, nothing of it is left; `said` has its
+    output.
+    """
     with (folder / "said").open("ab") as log:
         process = subprocess.Popen(
             words,
@@ -210,7 +215,9 @@ def _not_ready(folder: Path) -> Unavailable:
 
 
 def _await_steps(spool: Path) -> None:
-    """Wait until no step runs: the process beside one is no child of the daemon's, and has a socket here until it ends."""
+    """Wait until no step runs: the process beside one is no child of the daemon's, and has a socket here
+    until it ends.
+    """
     deadline = time.monotonic() + _END_S
     while any(one.is_socket() for one in spool.iterdir()) and time.monotonic() < deadline:
         time.sleep(0.02)

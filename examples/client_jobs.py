@@ -3,8 +3,8 @@
     python examples/client_jobs.py --queue nightly 'sleep 1; echo a' 'sleep 1; echo b' 'exit 3'
     python examples/client_jobs.py --queue nightly        # what became of them, also tomorrow
 
-Two jobs run at a time. Kill this program in the middle and start it again with the same words: what runs is found, what has
-ended is not run again, what is missing is started.
+Two jobs run at a time. Kill this program in the middle and start it again with the same words: what runs is
+found, what has ended is not run again, what is missing is started.
 """
 # ruff: noqa: T201, INP001 -- a program for people: it prints, and it is no package
 

@@ -1,4 +1,5 @@
-"""Many commands at once with asyncio: each is followed while it runs, and the first failure cancels the others.
+"""Many commands at once with asyncio: each is followed while it runs, and the first failure cancels the
+others.
 
 python examples/client_many.py 100
 python examples/client_many.py 100 --fail 17

@@ -2,8 +2,8 @@
 
     python examples/client_survive.py
 
-The client starts a server of its own on a temporary state folder. In the middle that server is killed with SIGKILL; the client
-starts it again and goes on at the exact byte. At the end nothing of it is left running.
+The client starts a server of its own on a temporary state folder. In the middle that server is killed with
+SIGKILL; the client starts it again and goes on at the exact byte. At the end nothing of it is left running.
 """
 # ruff: noqa: T201, INP001 -- a program for people: it prints, and it is no package
 

@@ -25,7 +25,8 @@ CLAUDE = "bash -c 'PATH={path}:$PATH claude --print \"Write a haiku\"'"
 
 async def execute_with_mcp(url: str, command: str) -> int:
     """Run a command, print what happens and return its exit code."""
-    # 1. Connect to the server. Output of many lines comes in many small messages: compressing them gains nothing.
+    # 1. Connect to the server. Output of many lines comes in many small messages: compressing them gains
+    #    nothing.
     async with connect(url, compression=None, proxy=None) as websocket:
         # 2. Receive the confirmation of the connection.
         connected = json.loads(await websocket.recv())

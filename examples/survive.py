@@ -3,9 +3,10 @@
     python examples/survive.py                  # some six seconds
     python examples/survive.py --lines 1000 --pause 0.005
 
-Starts a server of its own (temporary state folder, any free port) and a command that prints numbered lines, kills the
-server with SIGKILL in the middle, starts it again, and reconnects with the session id and the cursor. Then it checks
-that every line came exactly once and that the exit code is right. At the end nothing of it is left running.
+Starts a server of its own (temporary state folder, any free port) and a command that prints numbered lines,
+kills the server with SIGKILL in the middle, starts it again, and reconnects with the session id and the
+cursor. Then it checks that every line came exactly once and that the exit code is right. At the end nothing
+of it is left running.
 
 Needs only the `websockets` package beside outlive itself.
 """

@@ -1,11 +1,12 @@
 """Build what one-click hosts and the MCP registry take: an .mcpb bundle and `server.json`, into a folder.
 
-Neither holds outlive itself: the bundle's launcher runs the one that is installed, or has uv fetch it (decision 176). So the
-bundle is the same for every machine, and no path of the building one is in it.
+Neither holds outlive itself: the bundle's launcher runs the one that is installed, or has uv fetch it
+(decision 176). So the bundle is the same for every machine, and no path of the building one is in it.
 
     python -m scripts.bundle --namespace io.github.NAME [--bundle-url URL] [--into dist]
 
-Sources: github.com/modelcontextprotocol/mcpb MANIFEST.md, version 0.3; the registry's server.schema.json of 2025-12-11.
+Sources: github.com/modelcontextprotocol/mcpb MANIFEST.md, version 0.3; the registry's server.schema.json of
+2025-12-11.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from outlive.frontends.mcp.tools.table import TOOL_SETS
 _SCHEMA = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
 _TOOLS = ("--mcp-tools", "lean")
 _LAUNCHER = "server/outlive.sh"
-# Programs with windows are seldom started with the PATH of a shell: the folders of pipx, uv and Homebrew are looked into.
+# Programs with windows are seldom started with the PATH of a shell: the folders of pipx, uv and Homebrew are
+# looked into.
 _SCRIPT = """#!/bin/sh
 # Runs the outlive of this machine as an MCP server, or has uv fetch it.
 PATH="${PATH:-/usr/bin:/bin}:${HOME:-/nonexistent}/.local/bin:${HOME:-/nonexistent}/.cargo/bin:/usr/local/bin"

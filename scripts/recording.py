@@ -1,11 +1,13 @@
-"""Record a program in a terminal and draw what it showed, line by line as it came, as one SVG that moves by CSS.
+"""Record a program in a terminal and draw what it showed, line by line as it came, as one SVG that moves by
+CSS.
 
     python -m scripts.recording                   # examples/survive.py, into docs/images/survive.svg
     python -m scripts.recording --into FILE
 
-The program runs for real, in a pseudo-terminal; pyte, which draws the terminals of the product, says what is in it. The
-picture loads nothing and runs no script, so a page may show it as an image. A reader who wants no motion sees the last
-state. It is as tall as what the program printed: programs that draw over the whole screen are not for it.
+The program runs for real, in a pseudo-terminal; pyte, which draws the terminals of the product, says what is
+in it. The picture loads nothing and runs no script, so a page may show it as an image. A reader who wants no
+motion sees the last state. It is as tall as what the program printed: programs that draw over the whole
+screen are not for it.
 """
 
 import argparse
@@ -36,7 +38,8 @@ LONGEST_GAP_S = 1.2  # a pause of the machine that records is cut to this
 TYPED_S = 0.8  # how long the command stands there before its first output
 REST_S = 5.0  # how long the last state stays before the recording begins again
 CELL, LINE_HEIGHT, MARGIN, BAR = 8.4, 20, 18, 34  # pixels; 8.4 is a cell of a monospaced font of 14
-# A terminal is dark on a light page and on a dark one. Each colour has a contrast of 7 to the ground, at least (WCAG 1.4.6).
+# A terminal is dark on a light page and on a dark one. Each colour has a contrast of 7 to the ground, at
+# least (WCAG 1.4.6).
 GROUND = "#14171c"
 COLOURS = {"default": "#d7dce2", "red": "#ff9a92", "green": "#8fd98f", "cyan": "#7fd0e8"}
 
@@ -55,7 +58,9 @@ class Line:
 
 
 def record(words: list[str], *, environment: dict[str, str]) -> list[tuple[float, bytes]]:
-    """Run a program in a terminal of its own; return what came from it, with the seconds since its start (blocks).
+    """Run a program in a terminal of its own.
+
+    Return what came from it, with the seconds since its start (blocks).
 
     Raises:
         CalledProcessError: It failed; what it showed is in `output`.
@@ -83,7 +88,9 @@ def record(words: list[str], *, environment: dict[str, str]) -> list[tuple[float
 
 
 def lines_of(recording: list[tuple[float, bytes]]) -> list[Line]:
-    """Return the lines that the terminal shows at the end, each with the time at which it first showed something."""
+    """Return the lines that the terminal shows at the end, each with the time at which it first showed
+    something.
+    """
     screen = pyte.Screen(COLUMNS, MOST_ROWS)
     stream = pyte.ByteStream(screen)
     since: dict[int, float] = {}
@@ -113,7 +120,10 @@ def _pieces(cells: Any) -> list[tuple[str, str]]:
 
 
 def draw(lines: list[Line], *, command: str) -> str:
-    """Return the recording as SVG: `command` as it is typed, then the lines, each at its time; then all begins again."""
+    """Return the recording as SVG: `command` as it is typed, then the lines, each at its time.
+
+    Then all begins again.
+    """
     shown = [
         Line(at_s=0.0, pieces=(("green", "$ "), ("default", command))),
         *(Line(at_s=line.at_s - lines[0].at_s + TYPED_S, pieces=line.pieces) for line in lines),
@@ -135,13 +145,15 @@ def draw(lines: list[Line], *, command: str) -> str:
     return "\n".join(
         [
             (
-                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+                f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+                f'height="{height}" '
                 f'role="img" aria-label={quoteattr(SENTENCE)}>'
             ),
             f"<title>{escape(SENTENCE)}</title>",
             "<style>",
             (
-                "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre;"
+                "text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans "
+                "Mono',monospace;white-space:pre;"
                 f"animation-duration:{whole_s}s;animation-iteration-count:infinite;animation-timing-function:step-end}}"
             ),
             *fills,

@@ -4,8 +4,8 @@
     python -m scripts.screenshots list log        # some
     python -m scripts.screenshots --into FOLDER
 
-A server of its own runs what a small project would: a web server, tests that fail, a build, a question, a command that waits for an
-approval, a terminal. The pictures are of that, so that they say what is true.
+A server of its own runs what a small project would: a web server, tests that fail, a build, a question, a
+command that waits for an approval, a terminal. The pictures are of that, so that they say what is true.
 """
 
 import argparse
@@ -36,7 +36,7 @@ printf 'tests/test_refund.py \033[31mFAILED\033[0m\n\n'
 echo "E   assert refund(order).total == 0" >&2
 printf '\033[31m1 failed\033[0m, \033[32m3 passed\033[0m in 0.42s\n'
 exit 1
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _BUILD = r"""
 for step in fetch compile bundle; do
     echo "::group::$step"; for n in 1 2 3 4 5; do echo "$step: part $n of 5"; done; echo "::endgroup::"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Make .venv hold exactly the locked packages, and outlive itself installed in place.
-# Needs Python >= 3.11 with the venv module; no root, no compiler (with one, shims are cheaper). `PYTHON=...` picks another interpreter.
+# Needs Python >= 3.11 with the venv module; no root, no compiler (without one zig is fetched). `PYTHON=...` picks another interpreter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${VENV:-.venv}
@@ -67,18 +67,35 @@ if [ -z "${UV_CACHE_DIR:-}" ] && ! mkdir -p "$cache_home" 2>/dev/null || [ -z "$
 fi
 # Compiled now, also where PYTHONDONTWRITEBYTECODE is set: the first start should be as quick as every other one.
 locks=(requirements/dev.txt)
-# What scripts/browser.sh and scripts/ray.sh have added stays.
+# What scripts/browser.sh, scripts/ray.sh and the end of this script have added stays.
 if [ -e "$venv/bin/playwright" ]; then locks+=(requirements/browser.txt); fi
 if [ -e "$venv/bin/ray" ]; then locks+=(requirements/ray.txt); fi
+if compgen -G "$venv/lib/python*/site-packages/ziglang" >/dev/null; then locks+=(requirements/zig.txt); fi
 step "installing what outlive needs" "$venv/bin/uv" pip sync "${uv_flags[@]}" --compile-bytecode --require-hashes "${locks[@]}"
 step "installing outlive" "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --no-build-isolation --editable .
 step "compiling the modules" "$venv/bin/python" -m compileall -q src
-# What shims and containers run: a checkout has no wheel's. Without a compiler shims are Python's (`outlive doctor` says so).
-step "compiling the program for shims" "$venv/bin/python" -c 'import os, sys
-from outlive.backends.docker.runner_build import cache_folder, runner_binary
+# What shims and containers run: a checkout has no wheel's. It lies beside its sources, and is compiled once for these.
+program() { # program needs-zig | program compile
+    "$venv/bin/python" -c 'import os, sys
+from pathlib import Path
+from outlive.backends.docker.runner_build import has_compiler, present_runner, runner_binary
 from outlive.core.errors import OutliveError
+machine = os.uname().machine
 try:
-    runner_binary(os.uname().machine, cache_folder(os.environ))
-except (OutliveError, RuntimeError) as error:
-    print("setup: shims will be forks, which cost more.", error, getattr(error, "hint", ""), file=sys.stderr)' </dev/null
+    spare = Path("/nonexistent") # this user has just written the checkout
+    if sys.argv[1] == "needs-zig":
+        sys.exit(has_compiler() or present_runner(machine, spare) is not None)
+    runner_binary(machine, spare)
+except OutliveError as error:
+    sys.exit(f"setup: {error}")' "$1" </dev/null
+}
+if program needs-zig; then
+    echo "setup: no C compiler is here: zig is fetched from PyPI (ziglang: 100 MB, and 400 MB of disk in $venv) to compile one file" >&2
+    step "installing zig" "$venv/bin/uv" pip install "${uv_flags[@]}" --no-deps --require-hashes -r requirements/zig.txt || true
+fi
+if ! step "compiling outlive's program" program compile; then
+    echo "setup: outlive starts nothing without its program: install a C compiler with a static C library (Debian: gcc libc6-dev, or" \
+        "musl-tools), or let pip reach PyPI's ziglang, and run make setup again." >&2
+    exit 1
+fi
 touch "$venv/.ready"

@@ -1,8 +1,9 @@
 """How placement does with a thousand machines: `python -m scripts.simulate_fleet`, on a clock of its own.
 
-The code that places is the server's (`outlive.placement`). Commands come at random moments with needs and durations drawn from
-a few kinds, more than the fleet can run at once, so that a line forms. Nothing is started. Printed are decisions per second of
-processor time, how long commands of each kind waited, how often the first of a line was passed, how full the fleet was, and memory.
+The code that places is the server's (`outlive.placement`). Commands come at random moments with needs and
+durations drawn from a few kinds, more than the fleet can run at once, so that a line forms. Nothing is
+started. Printed are decisions per second of processor time, how long commands of each kind waited, how often
+the first of a line was passed, how full the fleet was, and memory.
 """
 
 import argparse
@@ -92,7 +93,9 @@ class Step:
 
 
 class Simulation:
-    """Commands that come to a fleet and end there. They are known by their numbers, in the order in which they come.
+    """Commands that come to a fleet and end there.
+
+    They are known by their numbers, in the order in which they come.
 
     Attributes:
         kinds: The kind of each command.

@@ -1,9 +1,9 @@
 """Fetch the libraries of the page, and put them into the package: `python -m scripts.vendor_web` (needs npm).
 
-They are committed, so that neither users nor tests need npm. What is written: the files as the packages ship them, but for imports, which name the
-file beside them instead of a package (a browser knows no packages, and the page's policy forbids the map that would tell it), and for the
-names of maps that are not shipped; the licences; and `vendor.json`, which says where each file comes from and what its hash is. A test
-compares.
+They are committed, so that neither users nor tests need npm. What is written: the files as the packages ship
+them, but for imports, which name the file beside them instead of a package (a browser knows no packages, and
+the page's policy forbids the map that would tell it), and for the names of maps that are not shipped; the
+licences; and `vendor.json`, which says where each file comes from and what its hash is. A test compares.
 """
 
 import hashlib

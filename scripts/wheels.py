@@ -1,8 +1,9 @@
-"""Build everything that pip installs outlive from, into a folder: the sdist, a wheel for each machine, and the wheel without programs.
+"""Build everything that pip installs outlive from, into a folder: the sdist, and a wheel for each machine.
 
-The programs are compiled here for every machine, by zig from the package `ziglang`, whose compiler and C library are the same
-wherever it runs: so the same checkout makes the same bytes on every machine (decision 190). They are static, and one serves
-glibc and musl. Each is tried before it goes into a wheel, on another machine's through qemu.
+The programs are compiled here for every machine, by zig from the package `ziglang`, whose compiler and C
+library are the same wherever it runs: so the same checkout makes the same bytes on every machine (decision
+190). They are static, and one serves glibc and musl. Each is tried before it goes into a wheel, on another
+machine's through qemu.
 
     python -m scripts.wheels [--into dist] [--zig PATH]
 
@@ -19,13 +20,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from outlive.backends.docker.runner_build import MACHINES, compile_runner, shipped_name
+from outlive.backends.docker.runner_build import MACHINES, compile_runner, shipped_name, zig_compiler
 
 ROOT = Path(__file__).parents[1]
-# Clang warns about a comparison in musl's own macro CMSG_NXTHDR; every other warning stays an error.
-_ZIG_FLAGS = ("-Wno-error=sign-compare",)
 _TRY_S = 60.0  # an emulated program on a busy machine answers within a second
-# Name, word, standard input and standard output: its version, and how it becomes the filter that it is called as.
+# Name, word, standard input and standard output: its version, and how it becomes the filter that it is called
+# as.
 _TRIES = (
     ("outlive-runner", "--version", b"", b"outlive-runner 1\n"),
     ("tail", "-n1", b"first\nlast\n", b"last\n"),
@@ -37,7 +37,8 @@ def compile_programs(folder: Path, *, zig: str | None) -> None:
 
     Args:
         folder: Where they go; it exists.
-        zig: The path of zig; None takes the compilers that this machine has, whose bytes are those of their C library.
+        zig: The path of zig; None takes the compilers that this machine has, whose bytes are those of their C
+            library.
 
     Raises:
         StartFailed: A program cannot be compiled.
@@ -45,16 +46,19 @@ def compile_programs(folder: Path, *, zig: str | None) -> None:
     """
     for machine in MACHINES:
         target = folder / Path(shipped_name(machine)).name
-        compiler = (zig, "cc", "-target", f"{machine}-linux-musl", *_ZIG_FLAGS) if zig else ()
+        compiler = zig_compiler(zig, machine) if zig else ()
         compile_runner(machine, target, compiler=compiler)
         target.chmod(0o755)
         try_program(machine, target)
 
 
 def try_program(machine: str, program: Path) -> bool:
-    """Execute two parts of a program, on this machine or through qemu's emulation of a process; return whether that could be done.
+    """Execute two parts of a program, on this machine or through qemu's emulation of a process.
 
-    More cannot be tried in an emulator: it makes no subreaper (`PR_SET_CHILD_SUBREAPER`), with which runner and shims begin.
+    Return whether that could be done.
+
+    More cannot be tried in an emulator: it makes no subreaper (`PR_SET_CHILD_SUBREAPER`), with which runner
+    and shims begin.
 
     Raises:
         RuntimeError: It answered otherwise than it should.
@@ -92,7 +96,6 @@ def build(into: Path, *, programs: Path) -> list[Path]:
     base = {"SOURCE_DATE_EPOCH": source_date(), **os.environ}
     return [
         *_built(into, "--sdist", env=base),
-        *_built(into, "--wheel", env=base | {"OUTLIVE_WHEEL": "python"}),
         *(
             path
             for machine in MACHINES
@@ -115,7 +118,9 @@ def _built(into: Path, kind: str, *, env: Mapping[str, str]) -> Iterator[Path]:
 
 
 def source_date() -> str:
-    """Return the time that files in archives get, in seconds since 1970: the last commit's, else the oldest that a zip can hold."""
+    """Return the time that files in archives get, in seconds since 1970: the last commit's, else the oldest
+    that a zip can hold.
+    """
     words = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()

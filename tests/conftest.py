@@ -12,18 +12,22 @@ import pytest
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.run_mark", "tests.ray.shared_cluster"]
+# The mark comes first: the fixtures import it, and pytest looks into a plugin's assertions when it imports
+# that itself.
+pytest_plugins = ["tests.support.run_mark", "tests.support.fixtures", "tests.ray.shared_cluster"]
 
 
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("outlive", deadline=None)
 settings.load_profile("outlive")
 
-# A server that compiles its changed sources anew at each start takes twice as long, and the tests start hundreds.
+# A server that compiles its changed sources anew at each start takes twice as long, and the tests start
+# hundreds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What nohup or a shell's background job makes us ignore, every command of a test would ignore, too (signal(7)).
+# What nohup or a shell's background job makes us ignore, every command of a test would ignore, too
+# (signal(7)).
 for _number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, signal.SIG_DFL)
@@ -50,6 +54,24 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(_FailureLines(config))
 
 
+# What bounds a command differs between root and an ordinary user; a runner's PID namespace needs root.
+_WALLS = {"attacks", "contained", "escapes", "sandbox"}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of walls, by their folder, and those with a Docker daemon of their own."""
+    if "own_dockerd" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.root("only root can start a Docker daemon"))
+    if _WALLS.intersection(item.path.relative_to(item.config.rootpath).parts):
+        item.add_marker("walls")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what only root can do, with its reason."""
+    if os.geteuid() != 0 and (found := item.get_closest_marker("root")) is not None:
+        pytest.skip(f"not root: {found.args[0]}")
+
+
 @pytest.fixture(autouse=True)
 def event_loop_watch() -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""
@@ -60,9 +82,10 @@ def event_loop_watch() -> Iterator[None]:
         watch.functions["os.listdir"].can_block_in(holders, "_sockets")
         for name in ("os.scandir", "os.readlink"):
             watch.functions[name].can_block_in(
-                "outlive/keeper/common/callers.py", {"sockets_of", "_socket_inode"}
+                "outlive/keeper/common/callers.py", {"sockets_of", "_socket_inode", "_namespace"}
             )
-        # coverage's tracer runs inside our frames, and waits while another thread enters a file for the first time.
+        # coverage's tracer runs inside our frames, and waits while another thread enters a file for the first
+        # time.
         watch.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", {"lock_data"})
         yield
 

@@ -1,12 +1,12 @@
 """Every promise the product makes on the wire, as data: id, one sentence, and the door that keeps it.
 
-The sentences stand in tests/promised, a module a door. A test names what it proves with `@pytest.mark.promise("S0.6")`;
-tests/house/test_promises.py holds that every promise of a built door has a test and that no test invents an id.
-Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never changes its meaning.
-S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and process management,
-C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W = words that mean the same everywhere,
-T = a terminal over WebSocket, A = access, F = faults of the machine, N = notices, V = services,
-O = OpenTelemetry, U = the page.
+The sentences stand in tests/promised, a module a door. A test names what it proves with
+`@pytest.mark.promise("S0.6")`; tests/house/test_promises.py holds that every promise of a built door has a
+test and that no test invents an id. Ids are stable: a promise may gain sub-ids ("S0.6.utf8"), it never
+changes its meaning. S0 = JSON-RPC over WebSocket, S1 = command tools, S3 = terminal bridge, S4 = MCP and
+process management, C = the Python client, R = REST, M = one endpoint for raw and official MCP clients, W =
+words that mean the same everywhere, T = a terminal over WebSocket, A = access, F = faults of the machine, N =
+notices, V = services, O = OpenTelemetry, U = the page.
 """
 
 from collections.abc import Mapping

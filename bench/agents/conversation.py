@@ -1,11 +1,14 @@
-"""What a model has read and written in one conversation: calls, answers, and their tokens. Pure but for the counter.
+"""What a model has read and written in one conversation: calls, answers, and their tokens.
+
+Pure but for the counter.
 
 What counts, and why:
 
 * *schema*: name, description and input schema of each tool, as compact JSON: what a host hands to a model.
-* *tokens*: the calls that the model writes (name and arguments, as compact JSON) and the answers that it reads.
-* *turns-tokens*: a model reads the whole conversation again at each turn, so each call costs everything before it:
-  the schema, and all earlier calls and answers.
+* *tokens*: the calls that the model writes (name and arguments, as compact JSON) and the answers that it
+  reads.
+* *turns-tokens*: a model reads the whole conversation again at each turn, so each call costs everything
+  before it: the schema, and all earlier calls and answers.
 """
 
 import json

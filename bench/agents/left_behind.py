@@ -1,4 +1,6 @@
-"""What a task has left running: processes that carry the run's mark in their environment and are none of the server's."""
+"""What a task has left running: processes that carry the run's mark in their environment and are none of the
+server's.
+"""
 
 import contextlib
 import os
@@ -8,7 +10,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 MARK = "BENCH_AGENTS_MARK"
-# What has been told to end needs a moment: a server that answers before its last process is gone is not blamed for it.
+# What has been told to end needs a moment: a server that answers before its last process is gone is not
+# blamed for it.
 _SETTLE_S = 1.0
 
 

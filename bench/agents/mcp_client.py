@@ -1,4 +1,6 @@
-"""A host's side of MCP over stdio: one server process, calls with a patience, and what it takes to start it anew."""
+"""A host's side of MCP over stdio: one server process, calls with a patience, and what it takes to start it
+anew.
+"""
 
 import contextlib
 import json
@@ -77,7 +79,8 @@ class StdioServer:
     def call(self, uses: Sequence[ToolUse]) -> list[Reply]:
         """Make calls side by side and return their answers in the same order (blocks).
 
-        A call that outlasts the host's patience is cancelled, and answered by the sentence that the host would show.
+        A call that outlasts the host's patience is cancelled, and answered by the sentence that the host
+        would show.
         """
         began = time.monotonic()
         waiting = {self._request(use): place for place, use in enumerate(uses)}

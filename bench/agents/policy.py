@@ -1,11 +1,13 @@
-"""What a scripted agent does: one set of general rules for every server. Pure: it yields turns and is sent their answers.
+"""What a scripted agent does: one set of general rules for every server.
+
+Pure: it yields turns and is sent their answers.
 
 1. Start what the step names, in the shape that its kind asks for.
 2. While it runs: answer what it asks; else wait, by the call that costs the fewest turns, each time longer.
-3. When a fact is missing after the end: make the calls that the answer names, then search by the step's clue; then, as
-   with any shell, run the command again through grep.
-4. What the tools cannot do is done by the shell: `nohup` for a service, `printf` for an answer, `</dev/null` for a
-   program that waits for input that there is not.
+3. When a fact is missing after the end: make the calls that the answer names, then search by the step's clue;
+   then, as with any shell, run the command again through grep.
+4. What the tools cannot do is done by the shell: `nohup` for a service, `printf` for an answer, `</dev/null`
+   for a program that waits for input that there is not.
 5. What the task does not need any more is stopped.
 """
 
@@ -19,7 +21,8 @@ from bench.agents.conversation import Reply, ToolUse
 from bench.agents.steps import Do, Follow, Halt, Recall, Restart, Step, Switch, Task, Together, facts_of
 
 T = TypeVar("T")
-# A turn is one or more calls at once, the host's restart, or a change of hosts; its answers come in the same order.
+# A turn is one or more calls at once, the host's restart, or a change of hosts; its answers come in the same
+# order.
 Turn = tuple[ToolUse, ...] | Restart | Switch
 Turns = Generator[Turn, list[Reply], T]
 
@@ -64,7 +67,6 @@ class ScriptedAgent:
     """Does the steps of one task; `found` are the facts that answers have shown so far, one entry a fact."""
 
     def __init__(self, adapter: Adapter, *, minute_s: float) -> None:
-        """Take the tools, and how long a minute of the tasks lasts."""
         self._adapter = adapter
         self._minute_s = minute_s
         self._host = ""  # the folder of the host that works now
@@ -174,7 +176,8 @@ class ScriptedAgent:
             return False
         if step.lasts:
             return not step.until or step.until in pursuit.seen
-        # A program that asked, or that may hang, has said what it had to say; any other command is waited for.
+        # A program that asked, or that may hang, has said what it had to say; any other command is waited
+        # for.
         return step.kind in {"service", "dialog", "suspect"}
 
     def _attend(self, pursuit: _Pursuit, view: View, handle: str) -> Turns[View]:
@@ -342,7 +345,9 @@ def is_shown(fact: str, text: str) -> bool:
 
 
 def _searched(command: str, clue: str) -> str:
-    """Return the line that runs a command again and shows what is looked for, not what an earlier filter has left."""
+    """Return the line that runs a command again and shows what is looked for, not what an earlier filter has
+    left.
+    """
     whole = re.sub(r"\|\s*(tail|head)\b[^|]*$", "", command).strip()
     # A clue that describes its surroundings is for lines too long to be shown.
     flags = "-noE" if clue.startswith(".") else "-nE -C 2"

@@ -14,13 +14,13 @@ import outlive
 from bench.agents.adapters.adapter import Adapter
 from bench.agents.adapters.documents import DocumentsAdapter
 from bench.agents.adapters.lean import LeanAdapter
+from bench.agents.adapters.own_bash import OwnBashAdapter
 from bench.agents.adapters.peers import (
     BashCommandAdapter,
     DesktopCommanderAdapter,
     ServerCommandsAdapter,
     TerminalMcpAdapter,
 )
-from bench.agents.adapters.shells import ClaudeAdapter, CodexAdapter
 from bench.agents.left_behind import await_end
 from bench.agents.tokens import PEERS
 from bench.context import clean_environment
@@ -146,7 +146,7 @@ def _own_bash() -> Contestant:
         label="own-bash",
         version="a model of Claude Code's own Bash",
         words=lambda _: [sys.executable, "-m", "bench.peers.own_bash"],
-        adapter=ClaudeAdapter,
+        adapter=OwnBashAdapter,
         own_words=("bench.peers.own_bash",),
         env=lambda around: {"OWN_BASH_MINUTE_S": f"{around.minute_s:g}", "PYTHONPATH": str(root)},
     )
@@ -156,8 +156,6 @@ CONTESTANTS: dict[str, Contestant] = {
     one.label: one
     for one in (
         _outlive("lean", LeanAdapter),
-        _outlive("claude", ClaudeAdapter),
-        _outlive("codex", CodexAdapter),
         _outlive("documents", DocumentsAdapter),
         _own_bash(),
         _npm(

@@ -1,7 +1,8 @@
-"""What a task asks of an agent: steps, in the words of any shell, and the facts that the answers must have shown. Pure.
+"""What a task asks of an agent: steps, in the words of any shell, and the facts that the answers must have
+shown. Pure.
 
-A step names no server's tools. What an agent knows beforehand is written here, the same for every server: that a command
-is a service, that it takes long, that it asks questions.
+A step names no server's tools. What an agent knows beforehand is written here, the same for every server:
+that a command is a service, that it takes long, that it asks questions.
 """
 
 from collections.abc import Mapping
@@ -17,8 +18,8 @@ class Do:
 
     Attributes:
         command: A shell line, or a script of several.
-        kind: What the agent expects: "short" it ends soon; "long" about a minute; "service" it stays, and is ready when
-            `until` shows; "dialog" it will ask; "suspect" it may hang, and must not run for ever.
+        kind: What the agent expects: "short" it ends soon; "long" about a minute; "service" it stays, and is
+            ready when `until` shows; "dialog" it will ask; "suspect" it may hang, and must not run for ever.
         facts: Patterns (multi-line) that the answers of this step must show.
         clue: What a reader searches the output for when the facts are not in what was shown.
         until: What a service says when it is ready.
@@ -72,17 +73,23 @@ class Together:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
-    """The host is killed and started again. `is_new` begins a new conversation, which knows nothing of the old one."""
+    """The host is killed and started again.
+
+    `is_new` begins a new conversation, which knows nothing of the old one.
+    """
 
     is_new: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """The next steps are another agent's, in another host that runs beside the first; it is started when first named.
+    """The next steps are another agent's, in another host that runs beside the first.
+
+    It is started when first named.
 
     Attributes:
-        folder: Where that host runs, below the task's folder; its `bin` is first on the PATH, as a virtual environment's is.
+        folder: Where that host runs, below the task's folder; its `bin` is first on the PATH, as a virtual
+            environment's is.
         env: What is in its environment beside that, when it is started.
     """
 
@@ -107,7 +114,8 @@ class Task:
     Attributes:
         name: What the command line calls it.
         goal: What a person would have asked for.
-        files: The project's files; texts that begin with "#!" are executable, and `@60@` is 60 seconds, scaled.
+        files: The project's files; texts that begin with "#!" are executable, and `@60@` is 60 seconds,
+            scaled.
         prepare: A shell script that is run in the project's folder beforehand.
         steps: What the agent does.
         is_held_out: Whether it is not one of the 21 that the goal is measured on.

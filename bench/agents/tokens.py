@@ -13,7 +13,8 @@ PEERS = _ROOT / ".agent-peers"  # by scripts/agent-peers.sh
 _PROGRAM = _ROOT / "bench" / "peers" / "token_counter.py"
 
 
-# A server that answers with 200 MB would be counted for minutes; what is longer is counted at both ends, in proportion.
+# A server that answers with 200 MB would be counted for minutes; what is longer is counted at both ends, in
+# proportion.
 _MOST_CHARS = 2_000_000
 
 

@@ -1,4 +1,6 @@
-"""One agent, one task, one server: from a fresh project and a fresh server to what was found and what was left."""
+"""One agent, one task, one server: from a fresh project and a fresh server to what was found and what was
+left.
+"""
 
 import os
 import re
@@ -20,7 +22,8 @@ from bench.context import clean_environment
 from bench.measure import Unavailable
 
 _DURATION = re.compile(r"@(\d+(?:\.\d+)?)@")
-# A person would have looked long before: the longest task is of a minute, and a server that hangs must not hold the rest.
+# A person would have looked long before: the longest task is of a minute, and a server that hangs must not
+# hold the rest.
 _MOST_MINUTES = 10
 
 

@@ -1,7 +1,7 @@
 """Somebody who wants to keep others out: `python -m bench.peers.flooder KIND PORT SECONDS [TOKEN]`.
 
-Prints "begun" when the flood is at its height and, at its end, one JSON line with what was counted. A process of its
-own, so that who measures is not slowed down by who floods.
+Prints "begun" when the flood is at its height and, at its end, one JSON line with what was counted. A process
+of its own, so that who measures is not slowed down by who floods.
 """
 
 import asyncio
@@ -47,7 +47,8 @@ class Flood:
         reader, writer = await self.open()
         key = base64.b64encode(os.urandom(16)).decode()
         writer.write(
-            f"GET /ws/mcp HTTP/1.1\r\nHost: {_HOST}:{self.port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"GET /ws/mcp HTTP/1.1\r\nHost: {_HOST}:{self.port}\r\nConnection: Upgrade\r\nUpgrade: "
+            "websocket\r\n"
             f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
         )
         await reader.readuntil(b"\r\n\r\n")
@@ -108,7 +109,8 @@ async def bodies(flood: Flood) -> None:
                 _, writer = await flood.open()
                 length = f"Content-Length: {_GIGABYTE}" if is_announced else "Transfer-Encoding: chunked"
                 writer.write(
-                    f"POST {path} HTTP/1.1\r\nHost: {_HOST}:{flood.port}\r\nContent-Type: application/json\r\n"
+                    f"POST {path} HTTP/1.1\r\nHost: {_HOST}:{flood.port}\r\nContent-Type: "
+                    "application/json\r\n"
                     f"Accept: application/json, text/event-stream\r\n{length}\r\n\r\n".encode()
                 )
                 sent = 0
@@ -156,7 +158,8 @@ async def deep(flood: Flood) -> None:
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 reader, writer = await flood.open()
                 writer.write(
-                    f"POST {path} HTTP/1.1\r\nHost: {_HOST}:{flood.port}\r\nContent-Type: application/json\r\n"
+                    f"POST {path} HTTP/1.1\r\nHost: {_HOST}:{flood.port}\r\nContent-Type: "
+                    "application/json\r\n"
                     f"Accept: application/json, text/event-stream\r\nConnection: close\r\n"
                     f"Content-Length: {len(params)}\r\n\r\n".encode()
                     + params

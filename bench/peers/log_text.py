@@ -1,7 +1,9 @@
-"""Writes SIZE bytes of text as programs write it, another one for each NUMBER: `python log_text.py NUMBER SIZE`.
+"""Writes SIZE bytes of text as programs write it, another one for each NUMBER: `python log_text.py NUMBER
+SIZE`.
 
-Three quarters are sources of this Python's library, the rest lines of a log with times and identifiers. So words come again, as in real
-output, and identifiers do not. What is in none of it may be looked for: `NOWHERE`, and `RARE` where it was added.
+Three quarters are sources of this Python's library, the rest lines of a log with times and identifiers. So
+words come again, as in real output, and identifiers do not. What is in none of it may be looked for:
+`NOWHERE`, and `RARE` where it was added.
 """
 
 import random
@@ -13,7 +15,8 @@ from pathlib import Path
 RARE = "a rare Zanzibar line qzvxkjwpf"
 NOWHERE = "qjxzkvqwj"
 _WORDS = (
-    b"GET POST worker queue started finished timeout retry connection refused user session cache miss hit INFO WARN ERROR"
+    b"GET POST worker queue started finished timeout retry connection refused user session cache miss "
+    b"hit INFO WARN ERROR"
 ).split()
 _SOURCES = 0.75
 

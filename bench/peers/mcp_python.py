@@ -29,7 +29,10 @@ async def command_execute(command: str) -> str:
 
 
 def main() -> None:
-    """Serve on a free loopback port until killed; uvicorn takes uvloop and httptools where they are installed."""
+    """Serve on a free loopback port until killed.
+
+    Uvicorn takes uvloop and httptools where they are installed.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         print(listener.getsockname()[1], flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="error", access_log=False)

@@ -1,7 +1,8 @@
-"""The plain way to show a terminal over WebSocket: a pty in the server's own process, read and sent as it comes.
+"""The plain way to show a terminal over WebSocket: a pty in the server's own process, read and sent as it
+comes.
 
-What most web terminals do: `os.read` when the event loop says so, one send for each read, and input written to the
-pty. Nothing is kept. The first message is the command. A yardstick: do not make it faster.
+What most web terminals do: `os.read` when the event loop says so, one send for each read, and input written
+to the pty. Nothing is kept. The first message is the command. A yardstick: do not make it faster.
 """
 
 import asyncio

@@ -1,17 +1,21 @@
-"""A model of an agent's own shell, as an MCP server: Bash, BashOutput and KillShell with limits of Claude Code's.
+"""A model of an agent's own shell, as an MCP server: Bash, BashOutput and KillShell with limits of Claude
+Code's.
 
-Written after its public documentation (https://code.claude.com/docs/en/tools-reference, "Bash tool behavior"), not after its
-code. This is modelled, and nothing else:
+Written after its public documentation (https://code.claude.com/docs/en/tools-reference, "Bash tool
+behavior"), not after its code. This is modelled, and nothing else:
 
-* The folder that a foreground command ends in is where the next one begins. Variables do not hold. stdin is empty.
+* The folder that a foreground command ends in is where the next one begins. Variables do not hold. stdin is
+  empty.
 * Output of more than 30,000 characters is cut: its middle is left out (BASH_MAX_OUTPUT_LENGTH).
-* A foreground command is killed after `timeout`: two minutes, at most ten (BASH_DEFAULT_TIMEOUT_MS, BASH_MAX_TIMEOUT_MS).
-* `run_in_background` returns at once and has no limit. BashOutput shows what is new, with the state; KillShell kills the
-  command's process group. A host that closes kills all of them; one that crashes leaves them running.
+* A foreground command is killed after `timeout`: two minutes, at most ten (BASH_DEFAULT_TIMEOUT_MS,
+  BASH_MAX_TIMEOUT_MS).
+* `run_in_background` returns at once and has no limit. BashOutput shows what is new, with the state;
+  KillShell kills the command's process group. A host that closes kills all of them; one that crashes leaves
+  them running.
 
-Not modelled, because versions differ in it: a file that keeps all of a long output, moving a command to the background when
-its time is up, and waking the model at the end of a background command. OWN_BASH_MINUTE_S scales the minutes, as the tasks'
-are scaled.
+Not modelled, because versions differ in it: a file that keeps all of a long output, moving a command to the
+background when its time is up, and waking the model at the end of a background command. OWN_BASH_MINUTE_S
+scales the minutes, as the tasks' are scaled.
 """
 
 import contextlib
@@ -42,17 +46,17 @@ def _tool(
 _TOOLS = [
     _tool(
         "Bash",
-        "Executes a bash command and returns its output. The working directory persists between commands, the shell "
-        "state does not. Optional timeout in milliseconds (up to 600000); by default commands time out after 120000 ms. "
-        "Output over 30000 characters is truncated. With run_in_background the command runs in the background; read its "
-        "output with BashOutput.",
+        "Executes a bash command and returns its output. The working directory persists between commands, "
+        "the shell state does not. Optional timeout in milliseconds (up to 600000); by default commands "
+        "time out after 120000 ms. Output over 30000 characters is truncated. With run_in_background the "
+        "command runs in the background; read its output with BashOutput.",
         ["command"],
         {"command": _TEXT, "timeout": _NUMBER, "description": _TEXT, "run_in_background": _FLAG},
     ),
     _tool(
         "BashOutput",
-        "Retrieves new output of a running or completed background shell, and its status. Takes an optional regular "
-        "expression; lines that do not match are not shown and can not be read any more.",
+        "Retrieves new output of a running or completed background shell, and its status. Takes an "
+        "optional regular expression; lines that do not match are not shown and can not be read any more.",
         ["bash_id"],
         {"bash_id": _TEXT, "filter": _TEXT},
     ),
@@ -64,7 +68,6 @@ class OwnBash:
     """The shells of one host."""
 
     def __init__(self) -> None:
-        """Begin in the host's folder."""
         self._folder = Path.cwd()
         self._background: dict[str, tuple[subprocess.Popen[bytes], Path, int]] = {}
 

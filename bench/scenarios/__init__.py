@@ -56,5 +56,6 @@ SCENARIOS: dict[str, Callable[[Bench], Section]] = {
     "search": search.run,
 }
 
-# Half an hour and more, what fills 5 or 12 GB of the disk, and what waits for a node to be missed: no part of a run that names nothing.
+# Half an hour and more, what fills 5 or 12 GB of the disk, and what waits for a node to be missed: no part of
+# a run that names nothing.
 ONLY_BY_NAME = frozenset({"agents", "fleet", "search", "web"})

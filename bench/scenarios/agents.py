@@ -22,7 +22,8 @@ from bench.context import Bench
 from bench.measure import Section, Unavailable, alternate
 
 _RUNS = 3
-# A server that has not started in so many trials is left out of the others; one that fails now and then has not done its task.
+# A server that has not started in so many trials is left out of the others; one that fails now and then has
+# not done its task.
 _TRIED_STARTS = 3
 # A quick run: tasks of every kind that take a second or two, on what needs no other package.
 _QUICK_TASKS = ("short", "build", "flood", "question", "folder", "stdin")
@@ -86,8 +87,9 @@ def run(bench: Bench) -> Section:
 def host_profile(name: str, *, minute_s: float) -> HostProfile:
     """Return how a host calls.
 
-    Claude Code gives up on no call by itself within the times that tasks take, and shows progress; its user would press
-    Escape after two minutes of silence. Codex (`tool_timeout_sec`) and clients on an SDK's default give up after a minute.
+    Claude Code gives up on no call by itself within the times that tasks take, and shows progress; its user
+    would press Escape after two minutes of silence. Codex (`tool_timeout_sec`) and clients on an SDK's
+    default give up after a minute.
     """
     match name:
         case "claude-code":
@@ -133,8 +135,10 @@ def _shown(label: str, task: str) -> Callable[[Exchange], None]:
 
 def _show_end(trial: Trial) -> None:
     print(
-        f"\n===== {trial.task} on {trial.server}: {'done' if trial.is_done else 'NOT DONE'}, {trial.calls} calls, "
-        f"{trial.tokens} tokens, {trial.turns_tokens} in turns (schema {trial.schema_tokens}), {trial.seconds:.1f} s, "
+        f"\n===== {trial.task} on {trial.server}: {'done' if trial.is_done else 'NOT DONE'}, "
+        f"{trial.calls} calls, "
+        f"{trial.tokens} tokens, {trial.turns_tokens} in turns (schema {trial.schema_tokens}), "
+        f"{trial.seconds:.1f} s, "
         f"facts {trial.found}/{trial.wanted}"
     )
     for fact, is_found in trial.facts:

@@ -112,7 +112,8 @@ def _measure(lane: _Lane, installation: Installation) -> tuple[float, float]:
 def _peak_kb(pid: int) -> int:
     """Return the most memory so far; of a process that has just ended 0.
 
-    Not from the resource usage at its end: that counts what this program had when it started it (getrusage(2)).
+    Not from the resource usage at its end: that counts what this program had when it started it
+    (getrusage(2)).
     """
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -1,4 +1,6 @@
-"""Docker mode: a start in a warm container beside a local one and `docker exec`, and a million lines from inside."""
+"""Docker mode: a start in a warm container beside a local one and `docker exec`, and a million lines from
+inside.
+"""
 
 import os
 from contextlib import ExitStack

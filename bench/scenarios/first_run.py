@@ -1,4 +1,6 @@
-"""The first minute: what `outlive run -- echo hi` costs on an account that has never run it, in all processes together."""
+"""The first minute: what `outlive run -- echo hi` costs on an account that has never run it, in all processes
+together.
+"""
 
 import json
 import os
@@ -22,7 +24,8 @@ _END_S = 10.0
 
 
 def run(bench: Bench) -> Section:
-    """Milliseconds of processor time: client, start of the server and of the keeper, shims and the command itself.
+    """Milliseconds of processor time: client, start of the server and of the keeper, shims and the command
+    itself.
 
     With bytecode, as pip and `make setup` install.
     """

@@ -1,4 +1,6 @@
-"""Commands on a node of this machine: what it costs beside starting them here, and how soon a dead node is known."""
+"""Commands on a node of this machine: what it costs beside starting them here, and how soon a dead node is
+known.
+"""
 
 import os
 import signal
@@ -30,7 +32,9 @@ _SCHEDULERS = {"ray job submit": ray_job, "srun": slurm_step}
 
 
 def run(bench: Bench) -> Section:
-    """Starts, streams, memory and silence of a node, against this machine and against schedulers that are installed."""
+    """Starts, streams, memory and silence of a node, against this machine and against schedulers that are
+    installed.
+    """
     section = Section("fleet", "commands on a node (both servers on this machine)", baseline="here")
     with outlive_fleet(bench) as fleet:
         _await_state(fleet, "far", "connected")

@@ -43,8 +43,9 @@ def run_streams50(bench: Bench) -> Section:
 def run_streams100(bench: Bench) -> Section:
     """A hundred streams of 1000 lines a second, two by two.
 
-    A hundred writers that sleep before each line take all of two virtual cores for sleeping alone, whatever reads them
-    (0.8 of a core for fifty; measured with their output in /dev/null): what was measured then was the scheduler.
+    A hundred writers that sleep before each line take all of two virtual cores for sleeping alone, whatever
+    reads them (0.8 of a core for fifty; measured with their output in /dev/null): what was measured then was
+    the scheduler.
     """
     section = Section("streams100", "100 streams x 1000 lines/s: write to read", baseline="naive")
     _run(bench, section, servers={"naive": naive, "outlive": outlive}, count=100, burst=2)

@@ -14,7 +14,9 @@ _WANTED = "hi\\"  # what was printed, up to the escape of its newline
 
 
 def run_echo(bench: Bench) -> Section:
-    """`echo hi` by `command_execute`, one call at a time, against the smallest servers on both official SDKs."""
+    """`echo hi` by `command_execute`, one call at a time, against the smallest servers on both official
+    SDKs.
+    """
     section = Section("mcp_echo", "`echo hi` by an MCP tool call over HTTP, one at a time")
     count = bench.pick(300, 100)
     with ExitStack() as stack:

@@ -1,7 +1,7 @@
 """A text in the output of 500 processes: our search, beside `grep -r` and ripgrep over the same files.
 
-Files are in the page cache ("warm"), or were taken out of it before ("cold"). What grep prints is what was written, secrets included; ours
-compares what a caller is shown. The size is chosen by `--search-mb`.
+Files are in the page cache ("warm"), or were taken out of it before ("cold"). What grep prints is what was
+written, secrets included; ours compares what a caller is shown. The size is chosen by `--search-mb`.
 """
 
 import http.client

@@ -17,10 +17,11 @@ _PIECES = {"64 KiB": 64 * 1024, "1 MiB": _MIB}
 
 
 def run(bench: Bench) -> Section:
-    """From the start of a reader to its end: `Popen.stdin.write` of 64 KiB, and `Process.write` of 64 KiB and of 1 MiB.
+    """From the start of a reader to its end: `Popen.stdin.write` of 64 KiB, and `Process.write` of 64 KiB and
+    of 1 MiB.
 
-    To a pipe it makes no difference how much is written at once. The judge is a reader that does something with what it reads;
-    `wc -c` throws it away, and shows what a byte costs on the way.
+    To a pipe it makes no difference how much is written at once. The judge is a reader that does something
+    with what it reads; `wc -c` throws it away, and shows what a byte costs on the way.
     """
     size = bench.pick(128, 32) * _MIB
     section = Section("stdin", f"{size // _MIB} MiB of input", baseline=f"{_PIPE}, {_READERS[0]}")

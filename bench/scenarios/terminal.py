@@ -24,7 +24,9 @@ _WARM_KEYS = 50
 
 
 def run(bench: Bench) -> Section:
-    """Megabytes a second through a terminal, and the echo of single keys, beside a pty in the server's process."""
+    """Megabytes a second through a terminal, and the echo of single keys, beside a pty in the server's
+    process.
+    """
     size = bench.pick(400_000_000, 100_000_000)
     keys = bench.pick(2000, 500)
     section = Section(

@@ -91,7 +91,8 @@ def _judge(section: Section) -> None:
         section.verdicts.append(Verdict("unread_memory", max(seen[_UNREAD])))
         section.verdicts.append(Verdict("unread_exact", min(seen[_EXACT])))
     section.notes.append(
-        "yes = `yes | head -c` (judged); fill = one C program; splice into a file keeps the bytes and does nothing else"
+        "yes = `yes | head -c` (judged); fill = one C program; splice into a file keeps the bytes and "
+        "does nothing else"
     )
 
 

@@ -1,7 +1,8 @@
-"""The page in a real Chromium: how long until things are seen, beside xterm.js on a pty in its server's own process.
+"""The page in a real Chromium: how long until things are seen, beside xterm.js on a pty in its server's own
+process.
 
-Both are drawn by the same browser, by the same xterm.js with elements (no machine of a test has a graphics processor), so that what
-differs is what lies below: our page, its WebSocket, the log on disk.
+Both are drawn by the same browser, by the same xterm.js with elements (no machine of a test has a graphics
+processor), so that what differs is what lies below: our page, its WebSocket, the log on disk.
 """
 
 import json
@@ -31,7 +32,8 @@ _PROMPT = "P> "
 _SHELL = f"PS1='{_PROMPT}' exec bash --norc --noprofile"
 _LINE = "0123456789" * 7 + "01234567"
 _PATIENCE_S = 600.0
-# In each page before its own scripts: terminals are drawn by elements, and what is pressed and seen is noted by the page's own clock.
+# In each page before its own scripts: terminals are drawn by elements, and what is pressed and seen is noted
+# by the page's own clock.
 _WATCH = """
 HTMLCanvasElement.prototype.getContext = ((old) => function (kind, ...more) {
     return kind.startsWith("webgl") ? null : old.call(this, kind, ...more);
@@ -49,7 +51,7 @@ new MutationObserver(() => {
     if (pressed && !awaited) { times.push(performance.now() - pressed); pressed = 0; }
     if (awaited && rows().endsWith(awaited)) { seen = performance.now() - pressed; awaited = ""; pressed = 0; }
 }).observe(document, { subtree: true, childList: true, characterData: true });
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _BARE = """<!doctype html><link rel="stylesheet" href="node_modules/@xterm/xterm/css/xterm.css"><div id="at"></div>
 <script type="module">
 import {{ Terminal }} from "./node_modules/@xterm/xterm/lib/xterm.mjs";
@@ -60,7 +62,7 @@ socket.binaryType = "arraybuffer";
 socket.onopen = () => socket.send({command});
 socket.onmessage = ({{ data }}) => term.write(new Uint8Array(data));
 term.onData((data) => socket.send(data));
-</script>"""
+</script>"""  # noqa: E501 -- lines of a table, or of another language
 
 
 def run(bench: Bench) -> Section:
@@ -92,7 +94,8 @@ def run(bench: Bench) -> Section:
     section.judge("web_stop", "ours", unit=_STOP)
     section.notes.append("bare pty: bench/peers/naive_pty.py and xterm.js alone; nothing is kept there")
     section.notes.append(
-        "ours draws a flood whole that runs at most 16 MiB ahead; of a larger one a part is skipped, and is in the output (decision 206)"
+        "ours draws a flood whole that runs at most 16 MiB ahead; of a larger one a part is skipped, and "
+        "is in the output (decision 206)"
     )
     return section
 

@@ -1,8 +1,9 @@
 """Count the shape of the house: `python scripts/measure/house.py` prints a table, `--json` an object.
 
-Counts what a reader meets: how much code there is, how it is cut, how many files know one fact. The tests hold some of
-these counts (tests/house/test_measures.py). Nothing is imported or run: files are parsed. What one start touches at run
-time is `start_trace.py`'s to count.
+Counts what a reader meets: how much code there is, in the core and in extensions, and how many files know one
+fact. The tests hold some of these counts (tests/house/test_measures.py). Files are parsed, and nothing is
+run; `--start` adds what one start touches at run time, which `start_trace.py` counts. How many servers a run
+of the tests has started is in pytest's summary.
 """
 
 import argparse
@@ -11,17 +12,88 @@ import collections
 import io
 import json
 import re
+import runpy
 import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "outlive"
-# Options of a start and verbs on a process whose spread is counted: in how many source files each is spelled out.
+# Options of a start and verbs on a process whose spread is counted: in how many source files each is spelled
+# out.
 OPTIONS = ("group_limit", "isolation", "env_secrets", "umask", "max_line_bytes")
 VERBS = ("relabel", "close_output", "resize")
+# Members of a process, counted in the same way.
+MEMBERS = ("output_lost", "lost_bytes")
+# Where the parts lie that are to become folders of their own below `extensions`: everything else is the core.
+EXTENSIONS: Mapping[str, tuple[str, ...]] = {
+    "bridge": ("frontends/bridge/", "protocols/bridge/"),
+    "copying": (
+        "cli/files/",
+        "client/files/",
+        "core/file_words.py",
+        "engine/file_bounds.py",
+        "engine/files.py",
+        "engine/open_copies.py",
+        "files/",
+        "frontends/jsonrpc/machines/files.py",
+        "operations/files.py",
+    ),
+    "docker": (
+        "backends/docker/",
+        "cli/operator/containers.py",
+        "config/docker_settings.py",
+        "docker_",
+        "engine/commands/containers.py",
+        "keeper/supervisor/starts/container_links.py",
+        "native/runner/",
+    ),
+    "fleet": (
+        "backends/remote/",
+        "cli/foreground/placement.py",
+        "cli/operator/joined.py",
+        "cli/operator/nodes.py",
+        "client/machines/",
+        "config/placement_settings.py",
+        "engine/machines/",
+        "engine/processes/known_nodes.py",
+        "frontends/joined/",
+        "frontends/jsonrpc/machines/nodes.py",
+        "frontends/rest/machines/nodes.py",
+        "nodes.py",
+        "operations/nodes.py",
+        "placement/",
+        "protocols/joined.py",
+        "server/access/node_entrance.py",
+        "store/machines/",
+    ),
+    "hosts": ("cli/machine/hosts/", "cli/machine/install.py", "protocols/mcp/hosts.py"),
+    "observe": (
+        "cli/machine/telemetry_probe.py",
+        "config/notify_settings.py",
+        "config/telemetry_settings.py",
+        "engine/starts/notice_requests.py",
+        "observability/notify/",
+        "observability/telemetry/",
+        "store/owed_notices.py",
+    ),
+    "ray": ("protocols/lease_messages.py", "ray_"),
+    "services": (
+        "cli/logs/service_logs.py",
+        "cli/services/",
+        "client/services.py",
+        "config/services/",
+        "engine/services/",
+        "frontends/jsonrpc/services.py",
+        "frontends/rest/services.py",
+        "operations/services/",
+        "store/service_files.py",
+    ),
+}
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)
 _BLANK = {
@@ -32,8 +104,8 @@ _BLANK = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-# People as subjects of sentences about programs (style guide, 1): the caller, a process, the client are meant.
-_PEOPLE = re.compile(r"\b(who|whoever|whom|nobody|somebody|everybody)\b", re.IGNORECASE)
+# The pronoun that stands where a noun is meant (style guide, 1).
+_WHAT = re.compile(r"\bwhat\b")
 # A definition begins at the margin and opens its body before the next margin.
 _DEFINITION = re.compile(r"^(\w[\w *]*?)\b(\w+)\([^;{}]*\)\s*\{", re.MULTILINE)
 _CALLED = re.compile(r"\b(\w+)\b")
@@ -98,15 +170,87 @@ class Module:
                 lines.update(range(token.start[0], token.end[0] + 1))
         return lines - self.docstring_lines
 
-    def classes(self) -> Iterator[ast.ClassDef]:
-        """Yield every class that the module defines."""
-        return (node for node in self.definitions if isinstance(node, ast.ClassDef))
+    @cached_property
+    def own_comment_lines(self) -> set[int]:
+        """The numbers of the lines that hold a comment and nothing else."""
+        return self.comment_lines - self.code_lines
+
+    @cached_property
+    def code_tokens(self) -> int:
+        """How many tokens the code has: longer lines are no fewer of them."""
+        return sum(
+            token.type not in _BLANK and token.start[0] not in self.docstring_lines for token in self.tokens
+        )
+
+    @cached_property
+    def extension(self) -> str | None:
+        """The extension that the file belongs to; None for the core's."""
+        return extension_of(self.name)
+
+    @cached_property
+    def imported(self) -> set[str]:
+        """The product's modules that this one imports, as paths; a package stands for its `__init__.py`."""
+        names: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                names.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module)
+                names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        paths = (name.removeprefix("outlive.").replace(".", "/") for name in names if "outlive." in name)
+        return {
+            found
+            for path in paths
+            for found in (f"{path}.py", f"{path}/__init__.py")
+            if (SOURCE / found).is_file()
+        }
 
     def prose(self) -> str:
         """Return docstrings and comments as one text."""
         docs = [ast.get_docstring(node) or "" for node in self.definitions]
         comments = [token.string for token in self.tokens if token.type == tokenize.COMMENT]
         return "\n".join((*docs, *comments))
+
+    def classes(self) -> Iterator[ast.ClassDef]:
+        """Yield every class that the module defines."""
+        return (node for node in self.definitions if isinstance(node, ast.ClassDef))
+
+
+def extension_of(name: str) -> str | None:
+    """Return the extension that a path below the package belongs to; None for the core's."""
+    return next((one for one, places in EXTENSIONS.items() if name.startswith(places)), None)
+
+
+def imports_of_extensions(found: Iterable[Module]) -> dict[str, list[str]]:
+    """Return for each extension the imports that lead from the core to it, as "importer -> imported"."""
+    edges: dict[str, list[str]] = {name: [] for name in EXTENSIONS}
+    for module in found:
+        if module.extension is None:
+            for imported in sorted(module.imported):
+                if (extension := extension_of(imported)) is not None:
+                    edges[extension].append(f"{module.name} -> {imported}")
+    return edges
+
+
+def packages(lock: Path = ROOT / "requirements" / "runtime.txt") -> list[str]:
+    """Return the packages that `pip install outlive` brings to this machine, as the lock names them."""
+    lines = (
+        line.rstrip(" \\") for line in lock.read_text(encoding="utf-8").splitlines() if line[:1].isalnum()
+    )
+    wanted = [Requirement(line) for line in lines]
+    return [one.name for one in wanted if one.marker is None or one.marker.evaluate()]
+
+
+def lines_of(folder: Path, *suffixes: str) -> int:
+    """Return how many lines the files below a folder have whose names end so.
+
+    Copies of other projects' files do not count.
+    """
+    return sum(
+        path.read_text(encoding="utf-8").count("\n")
+        for path in folder.rglob("*")
+        if path.suffix in suffixes and not {"vendor", "node_modules", "__pycache__"} & set(path.parts)
+    )
 
 
 def modules() -> list[Module]:
@@ -133,7 +277,10 @@ def gerund_modules(found: Iterable[Module]) -> list[str]:
 
 
 def public_methods(found: Iterable[Module]) -> dict[str, int]:
-    """Return for each class how many public methods it has, those of its own base classes included; properties do not count."""
+    """Return for each class how many public methods it has, those of its own base classes included.
+
+    Properties do not count.
+    """
     bases: dict[str, list[str]] = {}
     own: dict[str, set[str]] = {}
     for module in found:
@@ -198,7 +345,8 @@ def knowing(found: Iterable[Module], word: str) -> list[str]:
 def native_rings(folder: Path = SOURCE) -> list[list[str]]:
     """Return the rings among the C files below a folder, by the functions that each file uses of the others.
 
-    Files are named by their paths without the suffix. Headers say less: one header may declare what several files define.
+    Files are named by their paths without the suffix. Headers say less: one header may declare what several
+    files define.
     """
     texts = {
         path.relative_to(folder).with_suffix("").as_posix(): _NO_CODE.sub(
@@ -253,32 +401,34 @@ def _rings(edges: dict[str, set[str]]) -> list[list[str]]:
 def measure() -> dict[str, object]:
     """Return every count by its name."""
     found = modules()
-    code = sum(len(module.code_lines) for module in found)
-    prose = sum(len(module.docstring_lines) + len(module.comment_lines) for module in found)
-    folders = collections.Counter(str(module.path.parent.relative_to(SOURCE)) for module in found)
+    core = [module for module in found if module.extension is None]
     methods, callables = public_methods(found), constructor_callables(found)
+    lines = sum(module.text.count("\n") for module in found)
+    code = sum(len(module.code_lines) for module in found)
     counts: dict[str, object] = {
+        "python files of the core": len(core),
         "python files": len(found),
+        "code lines of the core": sum(len(module.code_lines) for module in core),
         "code lines": code,
-        "prose per 100 lines of code": round(100 * prose / code, 1),
-        "comment lines": sum(len(module.comment_lines) for module in found),
-        "people as subjects": sum(len(_PEOPLE.findall(module.prose())) for module in found),
+        "code tokens of the core": sum(module.code_tokens for module in core),
+        "code tokens": sum(module.code_tokens for module in found),
+        "own comment lines in 100": round(100 * sum(len(m.own_comment_lines) for m in found) / lines, 1),
+        "`what` in 1000 lines": round(1000 * sum(len(_WHAT.findall(m.text)) for m in found) / lines, 1),
+        "lines of C": lines_of(SOURCE, ".c", ".h"),
+        "lines of JavaScript": lines_of(SOURCE, ".js", ".mjs"),
+        "lines of scripts": lines_of(ROOT / "scripts", ".py", ".sh"),
+        "lines of tests in 100 of the product": round(100 * lines_of(ROOT / "tests", ".py") / lines, 1),
+        "packages": len(packages()),
         "class names used twice": len(twice_used_names(found)),
         "modules named by a gerund": len(gerund_modules(found)),
-        "files under 40 lines": sum(
-            module.text.count("\n") < 40 and module.path.name != "__init__.py" for module in found
-        ),
-        "folders of more than 15 files": sum(number > 15 for number in folders.values()),
-        "most files in a folder": max(folders.values()),
         "classes of more than 15 public methods": sum(number > 15 for number in methods.values()),
-        "most public methods of a class": max(methods.values()),
         "callables handed to constructors": sum(callables.values()),
         "constructors of more than two callables": sum(number > 2 for number in callables.values()),
-        "modules with __all__": sum("__all__" in module.text for module in found),
-        "files called settings.py": sum(module.path.name == "settings.py" for module in found),
         "rings in C": len(native_rings()),
     }
-    for word in (*OPTIONS, *VERBS):
+    for name, edges in imports_of_extensions(found).items():
+        counts[f"imports of {name} by the core"] = len(edges)
+    for word in (*OPTIONS, *VERBS, *MEMBERS):
         counts[f"files that know {word}"] = len(knowing(found, word))
     return counts
 
@@ -288,8 +438,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--names", action="store_true", help="print what the counts are made of, too")
+    parser.add_argument("--start", action="store_true", help="run a server and count what one start touches")
     options = parser.parse_args()
     counts = measure()
+    if options.start:
+        trace = runpy.run_path(str(Path(__file__).with_name("start_trace.py")))
+        counts |= {f"{name} of a start": value for name, value in trace["count"](trace["trace"]()).items()}
     if options.json:
         print(json.dumps(counts, indent=2))  # noqa: T201 -- its output
         return
@@ -298,6 +452,7 @@ def main() -> None:
     if options.names:
         found = modules()
         print(json.dumps(twice_used_names(found), indent=1))  # noqa: T201 -- its output
+        print(json.dumps(imports_of_extensions(found), indent=1))  # noqa: T201 -- its output
         print("\n".join(gerund_modules(found)))  # noqa: T201 -- its output
         print(native_rings())  # noqa: T201 -- its output
 

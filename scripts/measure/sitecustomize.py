@@ -1,8 +1,8 @@
-"""Lets coverage see the keeper: used only with PYTHONPATH=scripts/measure, as `make coverage` does.
+"""Lets coverage see the keeper: used only with PYTHONPATH=scripts/measure:src, as `make coverage` does.
 
-The keeper's processes start without site packages and with a small environment, on purpose; coverage begins in a
-site package and is told so by the environment. This file gives both back to the keeper's processes, and only to
-those, by looking at what is started. The product itself has no hook for it.
+The keeper's processes start without site packages and with a small environment, on purpose; coverage begins
+in a site package and is told so by the environment. This file gives both back to the keeper's processes, and
+only to those, by looking at what is started. The product itself has no hook for it.
 """
 
 import os

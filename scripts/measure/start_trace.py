@@ -1,8 +1,9 @@
 """Count the functions and files that one start touches: `python scripts/measure/start_trace.py [--calls]`.
 
-A real server and its keeper run with `trace/sitecustomize.py`. After some starts to warm up, one `execute` is sent over
-JSON-RPC as a raw WebSocket client sends it, and every call of a function of the product is recorded, in the server and in the
-keeper, until the response and `process.started` are there and the command's end was recorded or a second has passed.
+A real server and its keeper run with `trace/sitecustomize.py`. After some starts to warm up, one `execute` is
+sent over JSON-RPC as a raw WebSocket client sends it, and every call of a function of the product is
+recorded, in the server and in the keeper, until the response and `process.started` are there and the
+command's end was recorded or a second has passed.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from websockets.sync.client import ClientConnection, connect
@@ -43,7 +45,7 @@ def trace() -> dict[str, list[tuple[str, str]]]:
         environment = {
             **os.environ,
             "START_TRACE": name,
-            "PYTHONPATH": str(ROOT / "scripts" / "measure" / "trace"),
+            "PYTHONPATH": f"{ROOT / 'scripts' / 'measure' / 'trace'}:{ROOT / 'src'}",
             "OUTLIVE_STATE_DIR": f"{name}/state",
         }
         outlive = [sys.executable, "-m", "outlive"]
@@ -93,17 +95,20 @@ def trace() -> dict[str, list[tuple[str, str]]]:
             server.wait(20)
 
 
+def _returns(files: Iterable[str]) -> int:
+    """Return how often a reader comes back to a file that was left before."""
+    visits = [file for file, _ in itertools.groupby(files)]
+    return len(visits) - len(set(visits))
+
+
 def count(calls: dict[str, list[tuple[str, str]]]) -> dict[str, int]:
-    """Return how many calls, functions, files and changes of file there are, in all processes together."""
+    """Return how many calls, functions, files and returns to a file there are, in all processes together."""
     functions = {(file, name) for part in calls.values() for file, name in part}
-    changes = sum(
-        before[0] != after[0] for part in calls.values() for before, after in itertools.pairwise(part)
-    )
     return {
         "calls": sum(len(part) for part in calls.values()),
         "functions": len(functions),
         "files": len({file for file, _ in functions}),
-        "changes of file": changes,
+        "returns": sum(_returns(file for file, _ in part) for part in calls.values()),
     }
 
 

@@ -1,7 +1,7 @@
 """Build the documentation as a site: `python -m scripts.site [--into FOLDER]`; `make docs` does.
 
-Every page of docs and the pages beside the README become HTML at the same place; what they link to otherwise (pictures,
-examples) lies there as it is. Nothing is fetched, and a link that leads to nothing ends the build.
+Every page of docs and the pages beside the README become HTML at the same place; what they link to otherwise
+(pictures, examples) lies there as it is. Nothing is fetched, and a link that leads to nothing ends the build.
 """
 
 import argparse
@@ -65,7 +65,8 @@ def build(into: Path) -> int:
     """Write the site into a folder, which is made anew; return how many pages it has.
 
     Raises:
-        ValueError: The folder holds something else, or a page has a link that leads to nothing, or HTML in its text.
+        ValueError: The folder holds something else, or a page has a link that leads to nothing, or HTML in
+        its text.
     """
     if into.exists() and any(into.iterdir()) and not (into / "style.css").exists():
         raise ValueError(f"{into} holds something else; a site takes a folder of its own")

@@ -1,7 +1,7 @@
 """From Markdown to HTML as GitHub shows it: the same anchors, tables, and links to other pages. Pure.
 
-`Renderer` knows which pages there are, and where a link of the repository leads in the site; what a page looks like around
-its text is `template`'s.
+`Renderer` knows which pages there are, and where a link of the repository leads in the site; what a page
+looks like around its text is `template`'s.
 """
 
 import posixpath
@@ -66,7 +66,6 @@ class Renderer:
     """Renders the pages of one repository."""
 
     def __init__(self, targets: Mapping[str, str]) -> None:
-        """Take what links may lead to: a file of the repository, to where it is in the site. Folders end in a slash."""
         self._targets = targets
         self._parser = MarkdownIt("commonmark", {"highlight": _coloured}).enable("table")
 
@@ -99,7 +98,8 @@ class Renderer:
                 )
                 headings.append(Heading(level=int(token.tag[1]), anchor=anchor, html=html, text=text))
         html = renderer.render(tokens, self._parser.options, {})
-        # A table that is wider than a phone is moved sideways by itself, not with the page; keys reach it, too.
+        # A table that is wider than a phone is moved sideways by itself, not with the page; keys reach it,
+        # too.
         html = html.replace("<table>", '<div class="wide" tabindex="0"><table>').replace(
             "</table>", "</table></div>"
         )
@@ -156,7 +156,10 @@ def _without_comment(content: str, *, name: str) -> str:
 
 
 def _coloured(code: str, language: str, _attributes: str) -> str:
-    """Return a block's content with the classes of its colours; a language that Pygments does not know stays plain."""
+    """Return a block's content with the classes of its colours.
+
+    A language that Pygments does not know stays plain.
+    """
     try:
         lexer = get_lexer_by_name(unescapeAll(language) or "text")
     except ClassNotFound:

@@ -1,6 +1,7 @@
 """What stands around each page of the site: the head, the menu, the page's own contents, and the style. Pure.
 
-No script, no picture and no font of another place: a page works from a disk, without a network, on a phone, in the dark.
+No script, no picture and no font of another place: a page works from a disk, without a network, on a phone,
+in the dark.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,9 @@ _FEWEST_CONTENTS = 3  # a page of two sections needs no list of them
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A line of the menu: a page with its address in the site, or, without one, the name of a group of pages."""
+    """A line of the menu: a page with its address in the site, or, without one, the name of a group of
+    pages.
+    """
 
     text: str
     address: str = ""
@@ -90,6 +93,9 @@ def style() -> str:
 
 
 def _colours(name: str) -> str:
-    """Return one of Pygments' styles: its rules for words; grounds and line numbers are not its to choose here."""
+    """Return one of Pygments' styles: its rules for words.
+
+    Grounds and line numbers are not its to choose here.
+    """
     rules = HtmlFormatter(style=name).get_style_defs("pre code").splitlines()
     return "\n".join(rule for rule in rules if rule.startswith("pre code ."))

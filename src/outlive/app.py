@@ -1,15 +1,17 @@
-"""The composition root: builds engine, doors and observers from settings. The only file that knows all of them."""
+"""The composition root: builds engine, doors and observers from settings.
+
+The only file that knows all of them.
+"""
 
 import asyncio
 import contextlib
 import functools
-import importlib
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -29,7 +31,7 @@ from outlive.frontends.joined.frontend import JoinedFrontend
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
-from outlive.frontends.mcp.http.door import PATH as MCP_PATH
+from outlive.frontends.mcp.http.door import PATHS as MCP_PATHS
 from outlive.frontends.mcp.http.door import McpHttpFrontend, send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
 from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
@@ -41,12 +43,14 @@ from outlive.frontends.web.door import WebFrontend
 from outlive.late_services import SentTelemetry, mcp_service, rest_service, telemetry
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
+from outlive.observability.exposition import CONTENT_TYPE, render
 from outlive.observability.families import Family, families
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.notify.alerts import Alerting
-from outlive.observability.notify.desktop import Desktop
-from outlive.observability.notify.notice_sender import NoticeChannel, NoticeSender
-from outlive.observability.notify.webhook import Ntfy, Webhook
+from outlive.observability.notify.command import NotifyCommand
+from outlive.observability.notify.notice import NoticeChannel
+from outlive.observability.notify.notice_sender import NoticeSender
+from outlive.observability.notify.webhook import Webhook
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
@@ -89,7 +93,6 @@ class Application:
         working_folder: str,
         ports: Mapping[str, int] = MappingProxyType({}),
         effective: Iterable[EffectiveSetting] = (),
-        extend_mcp: Callable[[Any], None] | None = None,
     ) -> None:
         """Build everything; nothing is opened.
 
@@ -99,7 +102,6 @@ class Application:
             working_folder: Where commands run by default.
             ports: Where each frontend listens, by its name; those that are not there listen at no TCP port.
             effective: The settings for people, with where each came from.
-            extend_mcp: Adds handlers to the MCP SDK's server; the conformance suite's fixtures come in here.
         """
         self._settings = settings
         self._layout = layout
@@ -128,7 +130,7 @@ class Application:
         )
         self._joined.stand_before(engine.nodes, self._jsonrpc)
         self._terminal = TerminalFrontend(engine, take=self._take)
-        self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings, extend_mcp))
+        self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings))
         self._rest = RestFrontend(
             lambda: rest_service(engine, terminals, settings),
             engine.health.check,
@@ -157,7 +159,7 @@ class Application:
             bridge_paths=frozenset({BRIDGE_PATH}),
             offering_paths=(TERMINAL_PATH, JSONRPC_PATH),
             origins=frozenset(settings.allow_origin),
-            hello_paths=frozenset() if settings.hello_off else frozenset({MCP_PATH}),
+            hello_paths=frozenset() if settings.hello_off else frozenset(MCP_PATHS),
             nodes=NodeEntrance(NODE_PATH, self._engine.nodes.keys.name_of),
         )
 
@@ -175,7 +177,8 @@ class Application:
 
     def _guarded(self, settings: Settings, entry: Authenticator) -> ASGIApp:
         """Return the routes behind everything that every request and upgrade has to pass."""
-        dialects = ErrorFormats({MCP_PATH: send_rpc_error, TERMINAL_PATH: send_refusal, **rest_dialect()})
+        mcp_dialect = dict.fromkeys(MCP_PATHS, send_rpc_error)
+        dialects = ErrorFormats({**mcp_dialect, TERMINAL_PATH: send_refusal, **rest_dialect()})
         return Guard(
             Timed(
                 RateLimiter(
@@ -185,7 +188,7 @@ class Application:
                     answer=dialects,
                 ),
                 self._metrics.observe_request,
-                doors={MCP_PATH: "mcp", REST_PATH: "rest", "/api/": "rest"},
+                doors={MCP_PATHS[0]: "mcp", REST_PATH: "rest", "/api/": "rest"},
             ),
             entry,
             names=_names(settings),
@@ -208,7 +211,9 @@ class Application:
         ]
 
     async def __aenter__(self) -> Self:
-        """Open engine and doors; processes of an earlier server become known afterwards (`engine.recovery.reconciliation`).
+        """Open engine and doors.
+
+        Processes of an earlier server become known afterwards (`engine.recovery.reconciliation`).
 
         Raises:
             BackendUnavailable: The keeper could not be started.
@@ -287,7 +292,7 @@ class Application:
 
     def _learn(self, event: Event) -> None:
         if isinstance(event, KeeperConnected):
-            self._peers.learn(event.sessions)
+            self._peers.learn(event.sessions, event.bounds)
 
     def hang_up(self) -> None:
         """End what clients merely keep open, before the server waits for its connections to end."""
@@ -302,10 +307,7 @@ class Application:
         await self._engine.bulk.cancel(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
 
     async def _show_metrics(self, _request: Request) -> Response:
-        # The Prometheus library costs 90 ms, once: neither the start nor the event loop has them to spare.
-        exposition = await asyncio.to_thread(importlib.import_module, "outlive.observability.exposition")
-        text = exposition.render(self._metric_families())
-        return Response(text, headers={"content-type": exposition.CONTENT_TYPE})
+        return Response(render(self._metric_families()), headers={"content-type": CONTENT_TYPE})
 
     def _metric_families(self) -> list[Family]:
         return list(families(self._metrics, self._live_view(), version=__version__))
@@ -344,7 +346,7 @@ def _describe() -> dict[str, object]:
         "endpoints": {
             "jsonrpc": JSONRPC_PATH,
             "terminal": TERMINAL_PATH,
-            "mcp": MCP_PATH,
+            "mcp": MCP_PATHS[0],
             "rest": REST_PATH,
             "bridge": BRIDGE_PATH,
             "docs": DOCS_PATH,
@@ -387,10 +389,8 @@ def _channels(settings: Settings) -> list[NoticeChannel]:
     found: list[NoticeChannel] = []
     if settings.notify_webhook:
         found.append(Webhook(settings.notify_webhook))
-    if settings.notify_ntfy:
-        found.append(Ntfy(settings.notify_ntfy))
-    if settings.notify_desktop:
-        found.append(Desktop(os.environ))
+    if settings.notify_command:
+        found.append(NotifyCommand(settings.notify_command, os.environ))
     return found
 
 

@@ -4,20 +4,23 @@ import asyncio
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from outlive.backends.docker.api import DockerSettings, Endpoint
+from outlive.backends.docker.api import DockerSettings, docker_host
 from outlive.backends.docker.containers import Containers
-from outlive.backends.docker.runner_build import cache_folder, runner_binary
+from outlive.backends.docker.runner_build import runner_binary
 from outlive.config import Settings
-from outlive.core.errors import OutliveError
+from outlive.core.errors import OutliveError, StartFailed
 from outlive.core.events import Event, ProcessClosed, StartRejected
 from outlive.core.layout import Layout
 from outlive.core.location import parse_isolation
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.engine import Engine
+from outlive.keeper.common.program import place_program
 from outlive.keeper.common.sockets import connect_own
-from outlive.keeper.supervisor.lock_challenge import lock_to_hand
+from outlive.keeper.sandbox.capabilities import own_code
 
 
 def docker_containers(
@@ -25,24 +28,34 @@ def docker_containers(
     layout: Layout,
     *,
     living: Callable[[], set[str]],
+    own_files: Sequence[str],
     environ: Mapping[str, str] = os.environ,
 ) -> Containers:
-    """Return what makes and removes containers; `living` are those in use. Nothing is asked of a daemon before one is needed."""
+    """Return what makes and removes containers; `living` are those in use, `own_files` outlive's settings.
+
+    Nothing is asked of a daemon before one is needed.
+    """
+    called = filter(None, [shutil.which("outlive", path=environ.get("PATH", ""))])
 
     def runner(machine: str) -> str:
-        return str(runner_binary(machine, cache_folder(environ)))
+        try:
+            path = place_program(layout, str(runner_binary(machine, Path(layout.programs))))
+            os.chmod(path, 0o555)  # noqa: S103 - a container's user may be another one
+        except OSError as error:
+            text = f"Outlive's program cannot be put into the state folder: {error.strerror}."
+            raise StartFailed("docker_unavailable", text) from error
+        return path
 
     return Containers(
         layout,
         DockerSettings(
-            endpoint=Endpoint.of(environ),
-            transport=settings.docker_transport,  # type: ignore[arg-type] # parsed
+            host=docker_host(environ),
             pull=settings.docker_pull,
             idle_s=settings.docker_idle_s,
+            own=(*own_code(), *called, *own_files),
         ),
         connect=connect_own,
         runner=functools.cache(runner),
-        lock=functools.partial(lock_to_hand, layout),
         living=living,
     )
 
@@ -77,7 +90,10 @@ def living_containers(engine: Engine) -> set[str]:
 
 
 def remove_when_closed(engine: Engine, containers: Containers) -> Callable[[], None]:
-    """Let go of a process's own container when nothing of the process is left, or it never ran; return what ends that."""
+    """Let go of a process's own container when nothing of the process is left, or it never ran.
+
+    Return what ends that.
+    """
     removing: set[asyncio.Task[None]] = set()
 
     async def remove(name: str) -> None:

@@ -1,12 +1,15 @@
-"""The engine with every place where commands run: this machine, containers, nodes. Built from settings, for `app`."""
+"""The engine with every place where commands run: this machine, containers, nodes.
+
+Built from settings, for `app`.
+"""
 
 import os
-import socket
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from outlive.backends.contract import NodeState
+from outlive.backends.docker.api import check_host, docker_host
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.remote.backend import RemoteBackend
@@ -21,30 +24,34 @@ from outlive.core.layout import Layout
 from outlive.core.location import ANY, DOCKER, LOCAL, Location
 from outlive.core.needs import Amounts
 from outlive.discovery.config_paths import own_files, standing_file
-from outlive.discovery.keeper import ensure_keeper, future_shim
+from outlive.discovery.keeper import ensure_keeper, placed_program
 from outlive.discovery.machine_capacity import machine_capacity, machine_gpus
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
-from outlive.keeper.common.files import read_small
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.sockets import connect_unix
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
-from outlive.protocols.frames import decode_identity
 from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 def engine_and_containers(
     settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor, joined: JoinedNodes
 ) -> tuple[Engine, Containers]:
-    """Return the engine, and what its containers are made by; neither is open. `joined` has the nodes that dial in.
+    """Return the engine, and what its containers are made by; neither is open.
+
+    `joined` has the nodes that dial in.
 
     Raises:
-        ConfigInvalid: The file of the nodes' tokens cannot be used, or commands that name no place could run nowhere.
+        ConfigInvalid: The file of the nodes' tokens cannot be used, or commands that name no place could run
+        nowhere.
+        StartFailed: `docker_unavailable`: they are to run in containers of a daemon that is not on this
+        machine.
     """
 
     def living() -> set[str]:
@@ -55,7 +62,11 @@ def engine_and_containers(
 
     nodes = _nodes(settings, layout, joined)
     _check_place(settings, nodes)
-    containers = docker_containers(settings, layout, living=living)
+    own = (
+        *own_files(os.environ, working_folder=working_folder),
+        *(path for path in (settings.node_tokens, settings.tls_key) if path),
+    )
+    containers = docker_containers(settings, layout, living=living, own_files=own)
     told = engine_settings(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
@@ -77,13 +88,10 @@ def engine_and_containers(
             containers=container_settings(settings, containers),
             umask=own_umask(),
             nice=own_nice(),
-            runner=future_shim(),
+            runner=placed_program(layout),
             standing_file=standing_file(os.environ, working_folder=working_folder),
             gpus=machine_gpus(gpu_milli=this_machine.capacity.gpu_milli),
-            own_files=(
-                *own_files(os.environ, working_folder=working_folder),
-                *(path for path in (settings.node_tokens, settings.tls_key) if path),
-            ),
+            own_files=own,
         ),
         placement=_placement(settings, layout, this_machine),
         routes=routes,
@@ -103,10 +111,9 @@ def _placement(settings: Settings, layout: Layout, this_machine: FleetNode) -> P
     from outlive.ray_placement import RayDriver, check_ray  # noqa: PLC0415 - few servers have a use for it
 
     check_ray()
-    known = decode_identity(read_small(layout.identity) or b"")
     driver = RayDriver(
         address=settings.ray_address,
-        owner=known[0] if known is not None else f"{socket.gethostname()}:{layout.root}",
+        owner=claim_folder(layout),
         log_file=f"{layout.root}/ray.log",
     )
     # This machine takes nothing as itself: with a raylet it is one of Ray's nodes.
@@ -131,17 +138,25 @@ def _this_machine(settings: Settings) -> FleetNode:
 
 def _check_place(settings: Settings, nodes: Collection[str]) -> None:
     """Refuse at the start what every command would be refused for later."""
-    if settings.backend == DOCKER and not settings.docker_image:
-        raise ConfigInvalid(
-            "config_invalid",
-            "Commands are to run in containers (--backend docker, USE_DOCKER), but no image is named.",
-            hint="Name one: --image debian:12, or OUTLIVE_DOCKER_IMAGE=debian:12.",
-        )
+    if settings.backend == DOCKER:
+        check_host(docker_host(os.environ))
+        if not settings.docker_image:
+            raise ConfigInvalid(
+                "config_invalid",
+                "Commands are to run in containers (--backend docker, USE_DOCKER), but no image is named.",
+                hint="Name one: --image debian:12, or OUTLIVE_DOCKER_IMAGE=debian:12.",
+            )
     if settings.backend not in {LOCAL, DOCKER, ANY, *nodes}:
         raise ConfigInvalid(
             "config_invalid",
-            f"Commands are to run at {settings.backend!r}, which is neither local nor docker nor a node that is named.",
-            hint="--backend (OUTLIVE_BACKEND) takes local, docker or a name of --node NAME=URL; USE_DOCKER takes true or false.",
+            (
+                f"Commands are to run at {settings.backend!r}, which is neither local nor docker nor a node "
+                "that is named."
+            ),
+            hint=(
+                "--backend (OUTLIVE_BACKEND) takes local, docker or a name of --node NAME=URL; "
+                "USE_DOCKER takes true or false."
+            ),
         )
 
 

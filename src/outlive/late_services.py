@@ -1,8 +1,10 @@
-"""What takes long to import: `mcp_service` and `rest_service`, built at a door's first request, and `telemetry`, for few servers."""
+"""What takes long to import: `mcp_service` and `rest_service`, built at a door's first request, and
+`telemetry`, for few servers.
+"""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, Self, cast
+from typing import Protocol, Self, cast
 
 from outlive import __version__
 from outlive.config import Settings
@@ -26,7 +28,6 @@ def mcp_service(
     terminals: Terminals,
     layout: Layout,
     settings: Settings,
-    extend: Callable[[Any], None] | None,
 ) -> McpService:
     """Build the MCP service; called at the first MCP request."""
     # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
@@ -50,7 +51,7 @@ def mcp_service(
         kept_s=settings.retention_s,
     )
     toolbox = Toolbox(engine, tools, terminals)
-    return McpEndpoint(toolbox, layout, max_message_bytes=settings.max_message_bytes, extend=extend)
+    return McpEndpoint(toolbox, layout, max_message_bytes=settings.max_message_bytes)
 
 
 def _configured(settings: Settings) -> tuple[str, ...]:
@@ -102,7 +103,9 @@ def telemetry(
     settings: Settings,
     environ: Mapping[str, str],
 ) -> SentTelemetry | None:
-    """Build what sends spans and metrics; None where no collector is named, or the packages are missing, which is logged."""
+    """Build what sends spans and metrics; None where no collector is named, or the packages are missing,
+    which is logged.
+    """
     plan = telemetry_plan(settings, environ)
     if not (plan.is_active or plan.trouble):
         return None

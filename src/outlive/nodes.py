@@ -18,6 +18,7 @@ from outlive.config import Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 from outlive.keeper.common.kernel import punch_hole
 from outlive.store.machines.node_files import NodeEntry
 
@@ -126,13 +127,13 @@ def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> 
 
 def _read_tokens(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="utf-8") as file:
-            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                text = f"{path} may be read by others: chmod 600 it."
-                raise ConfigInvalid("config_invalid", text, hint="It holds tokens.")
-            lines = [line.split() for line in file if line.strip() and not line.lstrip().startswith("#")]
+        if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
+            text = f"{path} may be read by others: chmod 600 it."
+            raise ConfigInvalid("config_invalid", text, hint="It holds tokens.")
+        lines = read_named(path, MAX_TOKEN_BYTES).decode().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid("config_invalid", f"node_tokens: {path} cannot be read: {error}.") from error
-    if any(len(words) != 2 for words in lines):
+    pairs = [line.split() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if any(len(words) != 2 for words in pairs):
         raise ConfigInvalid("config_invalid", f"node_tokens: a line of {path} is not NAME TOKEN.")
-    return {words[0]: words[1] for words in lines}
+    return {words[0]: words[1] for words in pairs}

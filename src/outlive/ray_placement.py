@@ -1,7 +1,10 @@
-"""`RayDriver`: the way to Ray, which leases places: by a driver that is a process of its own. Beside `app`, for `execution`.
+"""`RayDriver`: the way to Ray, which leases places: by a driver that is a process of its own.
 
-A driver of Ray blocks while Ray's control server is away, and its process exits after a minute of that. This process does neither: it
-starts `outlive.ray_driver`, passes orders on, and starts another one when it ends. What is decided is in `placement.lease_table`.
+Beside `app`, for `execution`.
+
+A driver of Ray blocks while Ray's control server is away, and its process exits after a minute of that. This
+process does neither: it starts `outlive.ray_driver`, passes orders on, and starts another one when it ends.
+What is decided is in `placement.lease_table`.
 """
 
 import asyncio
@@ -20,9 +23,11 @@ from outlive.protocols.lease_messages import decode_message, line
 
 _logger = logging.getLogger(__name__)
 
-# A driver needs two seconds of processor time to begin; one that ends at once is not started more often than that.
+# A driver needs two seconds of processor time to begin; one that ends at once is not started more often than
+# that.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 15.0
-# A driver reports each second. While Ray's control server is away it does not, and exits by itself after 60 s.
+# A driver reports each second. While Ray's control server is away it does not, and exits by itself after 60
+# s.
 _SILENCE_S = 90.0
 _MAX_REPORT_BYTES = 64 * 1024 * 1024  # a hundred thousand leases
 
@@ -45,7 +50,6 @@ class RayDriver:
     """Starts drivers of Ray and passes on what is said (see `LeaseDriver`). On one event loop."""
 
     def __init__(self, *, address: str, owner: str, log_file: str) -> None:
-        """Take where Ray's control server is, this server's name there, and the driver's log."""
         self._address = address
         self._owner = owner
         self._log_file = log_file
@@ -58,7 +62,10 @@ class RayDriver:
         return await self._found.get()
 
     def send(self, order: LeaseOrder) -> None:
-        """Send an order to the driver that runs now; it is lost where that has died, which `run` may be about to notice."""
+        """Send an order to the driver that runs now.
+
+        It is lost where that has died, which `run` may be about to notice.
+        """
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(line(order))
 
@@ -78,7 +85,10 @@ class RayDriver:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _drive(self, table: LeaseTable) -> int | None:
-        """Run one driver to its end and return its exit code; raises OSError, TimeoutError, and ValueError for what it says."""
+        """Run one driver to its end and return its exit code.
+
+        Raises OSError, TimeoutError, and ValueError for what it says.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
             reader, writer = await asyncio.open_unix_connection(sock=ours, limit=_MAX_REPORT_BYTES)

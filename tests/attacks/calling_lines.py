@@ -1,4 +1,6 @@
-"""Shell lines that have a program call outlive back from somewhere else in the tree, or from where no tree is to be seen: `LINES`."""
+"""Shell lines that have a program call outlive back from somewhere else in the tree, or from where no tree is
+to be seen: `LINES`.
+"""
 
 # What a program in between does; {call} asks at every door.
 LINES = {
@@ -55,7 +57,8 @@ LINES = {
     "cgroup namespace": "unshare -UrC {call}",
     "time namespace": "unshare -UrT {call}",
     "network namespace": "unshare -Urn {call}",
-    # The first process of a pid namespace ends all others of it (pid_namespaces(7)): it waits at a pipe that the orphan holds.
+    # The first process of a pid namespace ends all others of it (pid_namespaces(7)): it waits at a pipe that
+    # the orphan holds.
     "all namespaces, orphan": "unshare -UrpfmiuC sh -c 'setsid -f env -i {call} | cat'",
     "another folder": "env -C / {call}",
 }

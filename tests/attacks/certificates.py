@@ -16,7 +16,6 @@ class Authority:
     """A certificate authority of the test's own; its certificate is at `path`."""
 
     def __init__(self, folder: Path, name: str = "authority") -> None:
-        """Make it."""
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

@@ -1,8 +1,8 @@
 """A thousand clients at once, each a process of its own that connects once, asks once and never tries again.
 
-Run as `python crowding.py HOST:PORT|PATH COUNT PATIENCE_S`, with nothing of outlive's and nothing but the standard library: prints a
-JSON object, how many got which answer (a status, or what happened instead) and the seconds of the slowest. All connect when the
-last one is ready.
+Run as `python crowding.py HOST:PORT|PATH COUNT PATIENCE_S`, with nothing of outlive's and nothing but the
+standard library: prints a JSON object, how many got which answer (a status, or what happened instead) and the
+seconds of the slowest. All connect when the last one is ready.
 """
 
 import json

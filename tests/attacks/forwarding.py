@@ -1,4 +1,5 @@
-"""A port forwarded as `ssh -L` and `docker -p` do it: a program of its own that passes bytes on and adds nothing.
+"""A port forwarded as `ssh -L` and `docker -p` do it: a program of its own that passes bytes on and adds
+nothing.
 
 Run as `python -m tests.attacks.forwarding PORT`: it says on which port it listens, and ends with its stdin.
 """

@@ -1,8 +1,8 @@
 """A command connects in a child, lets it die, and asks when a process outside of outlive has the child's pid.
 
-Runs as the first process of a pid namespace (`unshare --pid --fork --mount-proc`), where the next pid can be chosen, and prints
-what the command got. Its first word is the kernel: "old" says nothing of SO_PEERPIDFD, as before Linux 6.5, and "oldest" has no
-sock_diag either, so that when a process began is all there is to go by.
+Runs as the first process of a pid namespace (`unshare --pid --fork --mount-proc`), where the next pid can be
+chosen, and prints what the command got. Its first word is the kernel: "old" says nothing of SO_PEERPIDFD, as
+before Linux 6.5, and "oldest" has no sock_diag either, so that when a process began is all there is to go by.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from tests.support.server import OutliveServer
 
 DOORS = ("server", "server stopped", "keeper", "keeper stopped")
 KERNELS = {"new": "", "old": "peer_pidfd", "oldest": "peer_pidfd,unix_diag"}  # what each is without
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _NEXT_PID = Path("/proc/sys/kernel/ns_last_pid")
 
 # The command. The child is the one that connects; the parent holds the connection and asks later.
@@ -86,7 +86,8 @@ def _attack(server: OutliveServer, folder: Path, door: str) -> str:
     mine = Requests(server)
     victim = mine.start("sleep 60")["process_id"]
     name, _, stopped = door.partition(" ")
-    # Not asked of the keeper: on the oldest kernel it does not know a command line tool, which has just begun.
+    # Not asked of the keeper: on the oldest kernel it does not know a command line tool, which has just
+    # begun.
     pids = {"server": server.pid, "keeper": holder_of(Layout(str(server.state_dir)).supervisor_lock)}
     words: list[Any] = [sys.executable, "-I", "-S", "-c", _COMMAND, folder]
     words += [server.state_dir / f"{name}.sock", pids[name] if stopped else 0, victim]
@@ -108,13 +109,15 @@ def main() -> None:
     server = OutliveServer(folder / "state", env={"OUTLIVE_DEGRADE": KERNELS[kernel]}).start()
     found = {door: _attack(server, folder / door.replace(" ", "-"), door) for door in DOORS}
     found["own"] = _own(server, tries=20 if kernel == "oldest" else 1)
-    # The oldest kernel's keeper does not know `outlive keeper stop`, which has just begun; all ends with us, the namespace's init.
+    # The oldest kernel's keeper does not know `outlive keeper stop`, which has just begun; all ends with us,
+    # the namespace's init.
     if kernel != "oldest":
         server.close()
     print(json.dumps(found))
 
 
-# A process outside. One that has just begun counts as gone on the oldest kernel, and is known when it comes again.
+# A process outside. One that has just begun counts as gone on the oldest kernel, and is known when it comes
+# again.
 _OWN = """
 import socket, sys, time
 for turn in range(int(sys.argv[2])):

@@ -5,7 +5,7 @@ import socket
 from dataclasses import dataclass
 from typing import Any
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
-"""Run inside of a command: tries every verb of every door on processes of its token's principal, and notes the answers.
+"""Run inside of a command: tries every verb of every door on processes of its token's principal, and notes
+the answers.
 
-Arguments: the folder of `websockets`, and a JSON object of what there is (see `test_reaching`). Each answer is the slug of the
-refusal, or "ok"; a refusal of another kind stands there as it is. Nothing of outlive's is imported.
+Arguments: the folder of `websockets`, and a JSON object of what there is (see `test_reaching`). Each answer
+is the slug of the refusal, or "ok"; a refusal of another kind stands there as it is. Nothing of outlive's is
+imported.
 """
 
 import http.client

@@ -1,4 +1,6 @@
-"""Every route and upgrade of the application, asked of the application itself, so that a new one is attacked, too."""
+"""Every route and upgrade of the application, asked of the application itself, so that a new one is attacked,
+too.
+"""
 
 import functools
 from typing import cast
@@ -19,7 +21,8 @@ _PLACEHOLDERS = {
     "{gateway}": "gateway.example",
     "{name}": "far",
 }
-# What every caller may see that comes from no foreign page: that the server lives, and the page's files, which hold no data.
+# What every caller may see that comes from no foreign page: that the server lives, and the page's files,
+# which hold no data.
 PUBLIC = frozenset(
     (method, path)
     for method in ("GET", "HEAD")
@@ -29,7 +32,9 @@ PUBLIC = frozenset(
 
 @functools.cache
 def all_routes() -> tuple[tuple[str, str], ...]:
-    """Return method (or WEBSOCKET) and path of everything that the application answers, and two that it does not."""
+    """Return method (or WEBSOCKET) and path of everything that the application answers, and two that it does
+    not.
+    """
     settings = resolve({"state_dir": "/nowhere"}, {}, working_folder="/").settings
     application = Application(settings, Layout("/nowhere"), working_folder="/")
     found = {one for route in application.routes for one in _answered(route)}

@@ -1,4 +1,7 @@
-"""Whoever writes an audit log anew has to have its key (issue 19, section 5). The forger here shares no code with the log."""
+"""Whoever writes an audit log anew has to have its key (issue 19, section 5).
+
+The forger here shares no code with the log.
+"""
 
 import hashlib
 import json
@@ -213,10 +216,11 @@ def test_a_server_that_is_killed_at_any_time_leaves_a_whole_log(tmp_path: Path) 
 
 
 class _Torn:
-    """A log whose newest line, sealed with its key, was written and not yet noted when the writer was killed: cut where one likes."""
+    """A log whose newest line, sealed with its key, was written and not yet noted when the writer was killed:
+    cut where one likes.
+    """
 
     def __init__(self, state: Path, *, begins_file: bool) -> None:
-        """Let the log's own code write that line, into a new file or the newest one."""
         self._layout = Layout(str(state))
         self._folder = state / "audit"
         before = self._files()
@@ -255,7 +259,10 @@ class _Torn:
 
 @pytest.mark.parametrize("begins_file", [False, True], ids=["in a file", "first of a file"])
 def test_a_newest_line_that_is_cut_anywhere_is_no_break(state: Path, *, begins_file: bool) -> None:
-    """At every byte: SIGKILL, or a disk that was full in between. What is left of it is dropped, and the next entry says so."""
+    """At every byte: SIGKILL, or a disk that was full in between.
+
+    What is left of it is dropped, and the next entry says so.
+    """
     torn = _Torn(state, begins_file=begins_file)
     assert b'"mac":' in torn.line
     for length in range(len(torn.line) + 1):

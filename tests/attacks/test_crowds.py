@@ -1,4 +1,6 @@
-"""Many clients at once, which share no code with us and never try again: whoever came is answered, and not refused for want of time."""
+"""Many clients at once, which share no code with us and never try again: whoever came is answered, and not
+refused for want of time.
+"""
 
 import contextlib
 import json
@@ -74,8 +76,8 @@ def test_a_thousand_new_clients_beside_twenty_computing_programs_are_neither_ref
 ) -> None:
     """And commands that call back in this crowd are let in by no haste.
 
-    How long it takes is the machine's. Where that is ours (`.ci/run`) all get in, within a bound; elsewhere 503 and 504 say
-    that it was too busy for a minute.
+    How long it takes is the machine's. Where that is ours (`.ci/run`) all get in, within a bound; elsewhere
+    503 and 504 say that it was too busy for a minute.
     """
     server = serve()
     mine = Requests(server)
@@ -99,7 +101,9 @@ def test_a_thousand_new_clients_beside_twenty_computing_programs_are_neither_ref
 
 
 def test_who_dials_while_the_server_does_not_run_waits_in_the_backlog(serve: ServerFactory) -> None:
-    """The event loop had made a backlog of 100 out of ours: whoever came behind it was dropped after a while."""
+    """The event loop had made a backlog of 100 out of ours: whoever came behind it was dropped after a
+    while.
+    """
     server = serve()
     count = 500
     port = server.ready["ports"]["rest"]

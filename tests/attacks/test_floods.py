@@ -1,4 +1,7 @@
-"""Somebody floods the server: it goes on serving others, and does not grow. How quickly it serves, `bench` says."""
+"""Somebody floods the server: it goes on serving others, and does not grow.
+
+How quickly it serves, `bench` says.
+"""
 
 import http.client
 import json

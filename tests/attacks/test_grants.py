@@ -1,4 +1,6 @@
-"""A command that may call outlive: its token is in memory only, counts in it only, while it runs only, and gives it no more."""
+"""A command that may call outlive: its token is in memory only, counts in it only, while it runs only, and
+gives it no more.
+"""
 
 import contextlib
 import os
@@ -28,7 +30,7 @@ connection.request(method, path, body, headers)
 answer = connection.getresponse()
 document = json.loads(answer.read())
 print(answer.status, document.get("slug") or document.get("error") or document.get("process_id") or "ok", flush=True)
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 def poll(holds: Callable[[], bool]) -> None:
@@ -61,7 +63,10 @@ def test_a_command_with_a_grant_runs_others_and_no_file_and_no_words_hold_its_to
 ) -> None:
     kept = tmp_path / "token"
     inner = shlex.join([*outlive_command(), "run", "--tag", "made=inside", "--", "echo", "inner"])
-    line = f'{inner}; printf %s "$OUTLIVE_TOKEN" > {kept}; cat /proc/[0-9]*/cmdline > {tmp_path}/words 2>/dev/null; true'
+    line = (
+        f'{inner}; printf %s "$OUTLIVE_TOKEN" > {kept}; cat /proc/[0-9]*/cmdline > {tmp_path}/words '
+        "2>/dev/null; true"
+    )
     done = _run(besieged, "--grant", "run", "-c", line)
     assert (done.returncode, done.stdout) == (0, "inner\n"), done
     token = kept.read_bytes()
@@ -89,7 +94,10 @@ def test_a_granted_token_counts_nowhere_else_and_not_longer_than_its_command(
     ask = _ask(besieged, file=str(kept))
     late = f"until [ -e {gate}.late ]; do sleep 0.05; done; {ask} > {tmp_path}/late; touch {tmp_path}/done"
     (tmp_path / "late.sh").write_text(late)
-    line = f"{keep}; setsid -f sh {tmp_path}/late.sh >/dev/null 2>&1; {_ask(besieged)}; until [ -e {gate} ]; do sleep 0.05; done"
+    line = (
+        f"{keep}; setsid -f sh {tmp_path}/late.sh >/dev/null 2>&1; {_ask(besieged)}; until [ -e "
+        f"{gate} ]; do sleep 0.05; done"
+    )
     started = mine.start(line, grant="run")
     poll(kept.exists)
     outside = Requests(besieged, kept.read_text())("GET", "/v1/processes")

@@ -1,4 +1,6 @@
-"""Few bytes that ask for many: the answers that a client does not read, or asks for in one batch, fill no memory."""
+"""Few bytes that ask for many: the answers that a client does not read, or asks for in one batch, fill no
+memory.
+"""
 
 import json
 import socket
@@ -8,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.raw import masked_header, open_raw_websocket, read_frame
+from tests.support.raw import masked_header, open_raw_websocket, read_frame, read_text
 from tests.support.server import OutliveServer
 
 _PIECE = 1 << 20
@@ -57,7 +59,7 @@ def test_pieces_that_nobody_reads_are_not_read_from_the_disk(
             time.sleep(0.02)
         assert most - before < _MOST_MORE_MB
         # All are answered nevertheless, once they are read.
-        answered = {json.loads(read_frame(peer)[1])["id"] for _ in range(_ASKED)}
+        answered = {json.loads(read_text(peer))["id"] for _ in range(_ASKED)}
     assert answered == set(range(_ASKED))
 
 

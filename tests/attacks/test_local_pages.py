@@ -1,4 +1,6 @@
-"""Pages of this machine: what one may do without a token, with an allowed origin, and with a token that acts as the user."""
+"""Pages of this machine: what one may do without a token, with an allowed origin, and with a token that acts
+as the user.
+"""
 
 import json
 import sys
@@ -6,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from outlive.frontends.rest.routes import WEBSOCKET
+from outlive.frontends.rest.service import ROUTES
+from outlive.server.access.web_pages import preflight_headers
 from tests.attacks.attacking import Requests, create_token
 from tests.attacks.raw_http import RawReply, raw_request
 from tests.support.fixtures import ServerFactory
@@ -92,6 +97,24 @@ def _is_refused(reply: RawReply) -> None:
     assert "--allow-origin" in error["data"]["hint"]
     assert "outlive token create" in error["data"]["hint"]
     assert reply.headers["access-control-allow-origin"]
+
+
+def test_a_page_may_send_and_read_what_the_routes_have() -> None:
+    allowed = {name: value.decode().lower().split(", ") for name, value in preflight_headers()}
+    methods = {route.method.lower() for route in ROUTES} - {WEBSOCKET.lower()}
+    assert methods <= set(allowed[b"access-control-allow-methods"])
+    sent = {one["name"].lower() for route in ROUTES for one in route.parameters if one["in"] == "header"}
+    assert {"if-range", "range"} <= sent
+    assert sent <= set(allowed[b"access-control-allow-headers"])
+
+
+def test_a_page_may_read_every_header_of_an_answer(besieged: OutliveServer) -> None:
+    page = raw_request(besieged.ready["ports"]["rest"], "GET / HTTP/1.1", _PAGE)
+    shown = set(page.headers["access-control-expose-headers"].lower().split(", "))
+    answers = [answer for route in ROUTES for answer in route.beside.values()]
+    names = {name.lower() for answer in answers for name in answer.get("headers", {})}
+    assert "etag" in names
+    assert names <= shown
 
 
 @pytest.mark.promise("S4.10.hello")

@@ -1,4 +1,6 @@
-"""Another principal's commands over MCP: by command id, process id, pid, request id, session id, workspace and key."""
+"""Another principal's commands over MCP: by command id, process id, pid, request id, session id, workspace
+and key.
+"""
 
 import json
 import shlex
@@ -22,8 +24,8 @@ def _structured(caller: RawCaller, tool: str, **arguments: Any) -> dict[str, Any
 
 
 @pytest.mark.promise("A.owner")
-def test_another_principals_command_is_not_there_by_any_name(besieged: OutliveServer) -> None:
-    mine, yours = _caller(besieged), _caller(besieged, create_token(besieged, "admin"))
+def test_another_principals_command_is_not_there_by_any_name(own_server: OutliveServer) -> None:
+    mine, yours = _caller(own_server), _caller(own_server, create_token(own_server, "admin"))
     started = _structured(mine, "command_execute", command="echo a secret; sleep 60", background=True)
     assert "running" in mine.call("run", command="sleep 60", wait_s=0, key="k", tags={"a": "b"}).text
     mine.call(BACKGROUND, 77, cmd="sleep 60")

@@ -1,4 +1,6 @@
-"""Names of processes under attack: another principal's, a foreign pid, a pid that was given again, a command inside that asks for more."""
+"""Names of processes under attack: another principal's, a foreign pid, a pid that was given again, a command
+inside that asks for more.
+"""
 
 import json
 import os
@@ -52,7 +54,9 @@ def test_the_pid_of_a_process_that_outlive_does_not_run_means_none(besieged: Out
 
 @pytest.mark.promise("W.names.pid")
 def test_a_pid_whose_start_time_is_another_means_none(own_server: OutliveServer, gate: Gate) -> None:
-    """As where the kernel has given it again: what lives there began at another moment than the record says."""
+    """As where the kernel has given it again: what lives there began at another moment than the record
+    says.
+    """
     with Client(own_server.state_dir, start_server=False) as client:
         process = client.start(gate.wait)
         assert client.get(str(process.pid)).process_id == process.process_id
@@ -103,7 +107,8 @@ def test_a_command_inside_reaches_by_a_name_what_it_reaches_by_an_id_and_no_more
         " 'Content-Type': 'application/json'})\n"
         "    return json.loads(link.getresponse().read()).get('slug')\n"
         "print(ask('POST', '/v1/processes/web/control', {'action': 'cancel'}),"
-        " ask('POST', '/v1/processes', {'command': 'true', 'name': 'web', 'replace': True, 'profile': 'guarded'}))\n"
+        " ask('POST', '/v1/processes', {'command': 'true', 'name': 'web', 'replace': True, 'profile': "
+        "'guarded'}))\n"
     )
     with_token = Requests(own_server, token)
     named = with_token.start(gate.wait, name="web", profile="open")

@@ -1,4 +1,7 @@
-"""`outlive run` inside of a command that outlive runs: refused without a token; with one as everywhere, and bound no less."""
+"""`outlive run` inside of a command that outlive runs: refused without a token.
+
+With one as everywhere, and bound no less.
+"""
 
 import subprocess
 from pathlib import Path

@@ -12,7 +12,9 @@ import websockets
 from websockets.sync.server import ServerConnection, serve
 
 from outlive.client import Client
+from outlive.core.layout import Layout
 from outlive.frontends.joined.gateways import gateway_name, node_url
+from outlive.keeper.common.folder_identity import claim_folder
 from tests.attacks.attacking import Requests, create_token
 from tests.remote.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of
 from tests.remote.pairs import node_state, wait_until
@@ -145,7 +147,9 @@ def test_a_node_that_says_nonsense_ends_its_own_connection_alone(near: OutliveSe
 def test_a_gateway_behind_the_same_host_is_not_the_owner_of_what_another_has_started(
     near: OutliveServer, tmp_path: Path
 ) -> None:
-    """Tunnels end on one host: a gateway that is joined after another one was left must not find its commands."""
+    """Tunnels end on one host: a gateway that is joined after another one was left must not find its
+    commands.
+    """
     with OutliveServer(tmp_path / "far") as far, OutliveServer(tmp_path / "next") as following:
         with Client(far.state_dir, start_server=False) as client:
             names = []
@@ -181,7 +185,9 @@ def test_what_other_machines_call_themselves_controls_no_terminal(tmp_path: Path
     evil = "x\x1b[2J\x1b]0;owned\x07"
     far = OutliveServer(tmp_path / "far", args=("--capacity", f"zone={evil}"))
     kept = far.state_dir / "gateways" / "gw.json"
-    kept.parent.mkdir(parents=True)
+    far.state_dir.mkdir(mode=0o700)
+    claim_folder(Layout(str(far.state_dir)))
+    kept.parent.mkdir()
     kept.write_text(json.dumps({"url": "ws://127.0.0.1:1/node", "node": evil, "credential": "x"}))
     with far:
         for words in (("ls",), ("inspect", "local")):

@@ -1,4 +1,6 @@
-"""Ways to the page without being the user of this machine: none of them gets a code, and none opens the page with one."""
+"""Ways to the page without being the user of this machine: none of them gets a code, and none opens the page
+with one.
+"""
 
 import http.client
 import json

@@ -1,4 +1,6 @@
-"""A project over HTTP: no other principal's, nothing that grows or is written, and no name that is guessed."""
+"""A project over HTTP: no other principal's, nothing that grows or is written, and no name that is
+guessed.
+"""
 
 import json
 from typing import Any

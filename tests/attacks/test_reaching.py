@@ -1,4 +1,6 @@
-"""A command in a sandbox, with a token, tries every verb of every door on what its principal runs with fewer bounds."""
+"""A command in a sandbox, with a token, tries every verb of every door on what its principal runs with fewer
+bounds.
+"""
 
 import http.client
 import json
@@ -90,12 +92,14 @@ _STARTS: set[tuple[str, ...]] = {
     *(("mcp", name) for name in ("command_execute", "command_execute_script", "run", "terminal_create")),
     *(("mcp", f"execute_{name}linux_shell_command") for name in ("", "background_")),
 }
-# What opens files at all: refused to a caller that lives in a stronger profile than open (`tests/remote/test_files`).
+# What opens files at all: refused to a caller that lives in a stronger profile than open
+# (`tests/remote/test_files`).
 _FILES: set[tuple[str, ...]] = {
     *((f"file_{name}",) for name in ("open", "look", "list", "read", "digest", "write", "make", "drop")),
     *(("file_close",), ("GET", "/v1/files"), ("GET", "/v1/files/content"), ("PUT", "/v1/files/content")),
 }
-# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`, `tests/remote/test_placing`), or only looks.
+# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`,
+# `tests/remote/test_placing`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
     *((name,) for name in ("audit", "settings", "checks")),
@@ -109,7 +113,9 @@ _APPROVALS: set[tuple[str, ...]] = {
 
 
 class _Scene:
-    """What a principal runs in the profile open, and one command of it, in another profile, that reaches for all of it."""
+    """What a principal runs in the profile open, and one command of it, in another profile, that reaches for
+    all of it.
+    """
 
     def __init__(self, server: OutliveServer, name: str) -> None:
         self._server = server

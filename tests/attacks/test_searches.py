@@ -1,4 +1,6 @@
-"""A search in all output, by callers that may not see it: inside a tree, and of another principal, at every door that has it."""
+"""A search in all output, by callers that may not see it: inside a tree, and of another principal, at every
+door that has it.
+"""
 
 import json
 import shlex
@@ -22,7 +24,7 @@ for port, method, path, body in ((rest, "GET", "/v1/search?text=quokk", None), (
     connection.request(method, path, body, kind)
     answer = connection.getresponse()
     print(answer.status, "seen" if b"quokka" in answer.read() else "nothing", flush=True)
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 def _search(server: OutliveServer, token: str | None = None) -> str:

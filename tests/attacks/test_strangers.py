@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from outlive.frontends.mcp.http.door import PATHS
 from tests.attacks.attacking import Requests, ask, create_token, knock_as_nobody, needs_second_user
 from tests.attacks.routes import PUBLIC, all_routes
 from tests.support.raw import upgrade
@@ -87,7 +88,7 @@ def test_a_page_of_the_server_itself_has_to_show_a_token_on_every_route(besieged
     """But where it may say hello: `test_local_pages`."""
     port = besieged.ready["ports"]["rest"]
     for method, path in all_routes():
-        if path == "/mcp" or (method, path) in PUBLIC:
+        if path in PATHS or (method, path) in PUBLIC:
             continue
         if method == "WEBSOCKET":
             headers = {"Origin": f"http://localhost:{besieged.port}"}

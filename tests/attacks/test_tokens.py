@@ -1,4 +1,6 @@
-"""Tokens that are missing, wrong, over, revoked or too narrow, and other principals' processes by every name."""
+"""Tokens that are missing, wrong, over, revoked or too narrow, and other principals' processes by every
+name.
+"""
 
 import asyncio
 import json

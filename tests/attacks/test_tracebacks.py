@@ -1,4 +1,6 @@
-"""No client makes the server print a traceback: odd frames, streams cut in the middle, upgrades while it stops."""
+"""No client makes the server print a traceback: odd frames, streams cut in the middle, upgrades while it
+stops.
+"""
 
 import contextlib
 import os
@@ -107,7 +109,10 @@ def _status(peer: socket.socket) -> bytes:
 @pytest.mark.thorough
 @pytest.mark.promise("A.tracebacks")
 def test_an_upgrade_while_the_server_stops_is_turned_away(own_server: OutliveServer) -> None:
-    """The first request to REST waits for its framework to load: the stop finds it halfway. Others come just then."""
+    """The first request to REST waits for its framework to load: the stop finds it halfway.
+
+    Others come just then.
+    """
     for _ in range(3):
         ports = own_server.ready["ports"]
         doors = [
@@ -162,7 +167,9 @@ def test_a_flood_of_bad_requests_is_a_few_lines(own_server: OutliveServer) -> No
 
 @pytest.mark.promise("A.logs")
 def test_nothing_on_the_keepers_socket_is_worth_a_traceback(own_server: OutliveServer) -> None:
-    """JSON that is nested deeper than a parser goes, half a message, none at all: the connection ends, the keeper goes on."""
+    """JSON that is nested deeper than a parser goes, half a message, none at all: the connection ends, the
+    keeper goes on.
+    """
     supervisor = own_server.keeper_status().supervisor_pid
     for packet in (
         b"J" + b"[" * 90_000,

@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from outlive.store.backup.contents import HEADER, MANIFEST, Contents, StoredFile, encode_header
+from outlive.store.backup.contents import HEADER, MANIFEST, Contents, FileList, StoredFile, encode_header
 
 ID = "01m8arfxkh5b83tznvhe3j2pyk"
 
@@ -33,14 +33,11 @@ def write_archive(
         StoredFile(name=member.name, size=len(content), sha256=hashlib.sha256(content).hexdigest())
         for member, content in members
     ]
-    contents = Contents(
-        created="2026-01-01T00:00:00Z",
-        outlive="1",
-        processes=1,
-        running=0,
-        output_bytes=0,
-        files=tuple(listed(files)),
-    )
+    counted = FileList()
+    for one in listed(files):
+        counted.add(one)
+    header = {"created": "2026-01-01T00:00:00Z", "outlive": "1"}
+    contents = Contents.of(counted, header, running=0, has_keys=True)
     everything = [a_member(HEADER, encode_header(outlive="1", created=contents.created)), *members]
     if has_manifest:
         everything.append(a_member(MANIFEST, contents.encode()))

@@ -1,7 +1,11 @@
 """Hostile and damaged archives: nothing of them is restored, and nothing outside of the folder is touched."""
 
 import dataclasses
+import gzip
+import io
 import os
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -13,7 +17,7 @@ from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.discovery.restoration import restore
 from outlive.store.backup.backup_reader import read_backup
-from outlive.store.backup.contents import HEADER
+from outlive.store.backup.contents import HEADER, MANIFEST, encode_header
 from tests.backup.archives import ID, a_member, write_archive
 
 _SPEC = a_member(f"processes/{ID}/spec", b"spec")
@@ -53,6 +57,9 @@ def _restore(archive: Path, root: Path) -> None:
         a_member(f"processes/{ID}/out", b"x", mode=0o666),
         a_member(f"processes/{ID}/spec", b"again"),
         a_member(f"processes/{ID}/spec/out", b"a file is no folder"),
+        a_member(f"processes/{ID}/sock", b"x"),
+        a_member("tokens.json/x", b"x"),
+        a_member("live", b"behind the processes"),
         a_member("server.sock", b"x"),
         a_member("server.lock", b"x"),
         a_member("restore.incomplete", b"x"),
@@ -119,6 +126,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write_archive(path, _SPEC, a_member(f"processes/{ID}/out", os.urandom(3000))).read_bytes()
 
 
+_MEANT = 0b0001_1110  # of gzip's flags; none of them is set in our archives
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_a_damaged_or_cut_archive_is_refused_in_words(
@@ -132,12 +142,34 @@ def test_a_damaged_or_cut_archive_is_refused_in_words(
     path = tmp_path / "damaged"
     path.write_bytes(damaged)
     with path.open("rb") as source:
-        # gzip's own header has bytes that mean nothing: time, system, flags of the level.
-        if 4 <= place < 10 and len(damaged) == len(whole):
+        # gzip's own header has bytes that mean nothing: time, system, flags of the level; and flags that say
+        # "text" or nothing yet (RFC 1952, 2.3.1).
+        is_meaningless = 4 <= place < 10 or (place == 3 and damaged[3:4] and not damaged[3] & _MEANT)
+        if is_meaningless and len(damaged) == len(whole):
             read_backup(source, into=None)
         else:
             with pytest.raises(StoreCorrupt):
                 read_backup(source, into=None)
+
+
+@pytest.mark.promise("A.restore")
+def test_only_what_grows_may_be_large(tmp_path: Path) -> None:
+    """A file of a terabyte is a hole of a few bytes; a server would take it into memory."""
+    for name, is_right in (
+        ("tokens.json", False),
+        (f"processes/{ID}/spec", False),
+        (f"processes/{ID}/out", True),
+    ):
+        headers = {
+            "GNU.sparse.major": "1",
+            "GNU.sparse.minor": "0",
+            "GNU.sparse.name": name,
+            "GNU.sparse.realsize": str(1 << 40),
+        }
+        archive = write_archive(tmp_path / "b", a_member(name, b"0\n".ljust(512, b"\0"), pax_headers=headers))
+        with archive.open("rb") as source, pytest.raises(StoreCorrupt) as caught:
+            read_backup(source, into=None)
+        assert ("larger than" in str(caught.value)) is not is_right
 
 
 def test_pieces_of_a_sparse_file_that_overlap_are_refused(tmp_path: Path) -> None:
@@ -151,3 +183,63 @@ def test_pieces_of_a_sparse_file_that_overlap_are_refused(tmp_path: Path) -> Non
     archive = write_archive(tmp_path / "b", a_member(f"processes/{ID}/out", body, pax_headers=headers))
     with archive.open("rb") as source, pytest.raises(StoreCorrupt, match="follow each other"):
         read_backup(source, into=None)
+
+
+def _members(kind: str) -> list[tuple[str, bytes]]:
+    """Return members of some hundred MB, of which gzip makes some hundred KB."""
+    match kind:
+        case "manifest":
+            return [(MANIFEST, b'{"files": [' + b"{}," * (100 << 20))]
+        case "header":
+            return [(HEADER, b"[" * (300 << 20))]
+        case "names":
+            return [(f"waiting/{number:026}", b"") for number in range(60_000)]
+    return []
+
+
+@pytest.mark.promise("A.restore")
+@pytest.mark.parametrize("kind", ["manifest", "header", "names", "extended", "chained", "global"])
+def test_the_memory_of_a_restore_does_not_grow_with_the_archive(kind: str, tmp_path: Path) -> None:
+    """A small archive cannot fill the machine: by a document, by names, by what tar says before a file."""
+    archive = tmp_path / "hostile"
+    with (
+        gzip.open(archive, "wb", compresslevel=1) as packed,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        if kind != "header":
+            _add(tar, HEADER, encode_header(outlive="1", created="now"))
+        for name, content in _members(kind):
+            _add(tar, name, content)
+        if kind == "extended":
+            _add(tar, "live", bytes(300 << 20), tarfile.XHDTYPE)
+        for _ in range(100_000 if kind == "chained" else 0):
+            _add(tar, "live", b"", tarfile.XHDTYPE)
+        for number in range(3000 if kind == "global" else 0):
+            text = f" {number}={'x' * 90_000}\n"
+            _add(tar, "live", f"{len(text) + 5}{text}".encode(), tarfile.XGLTYPE)
+            _add(tar, "live", b"")
+    assert archive.stat().st_size < 6 << 20
+    # In a process of its own: the peak is one of its whole life.
+    code = (
+        "import resource, sys\n"
+        "from outlive.cli.main import main\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
+        "import outlive.cli.operator.backup\n"
+        "try: main()\n"
+        "finally: sys.stderr.write(f'\\npeak {peak() - before}')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "restore", "--dry-run", str(archive)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "no backup of outlive" in ran.stderr or "no whole backup" in ran.stderr, ran.stderr
+    assert int(ran.stderr.rpartition(" ")[2]) < 80 << 10  # KiB
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes, kind: bytes = tarfile.REGTYPE) -> None:
+    member = tarfile.TarInfo(name)
+    member.mode, member.size, member.type = 0o600, len(content), kind
+    tar.addfile(member, io.BytesIO(content))

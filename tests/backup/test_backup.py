@@ -1,4 +1,6 @@
-"""Backup and restore of real servers: made while processes write, given back byte by byte, killed at every step."""
+"""Backup and restore of real servers: made while processes write, given back byte by byte, killed at every
+step.
+"""
 
 import gzip
 import importlib
@@ -21,7 +23,7 @@ from outlive.client import Client, ProcessInfo
 from outlive.core.cursor import BEGINNING
 from outlive.core.layout import Layout
 from outlive.discovery.restoration import restore
-from outlive.discovery.state_folder import own_folder
+from outlive.discovery.state_folder import open_state_folder
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.folder import UNFILTERED
 from outlive.store.output_log import OutputLog
@@ -111,7 +113,9 @@ def test_what_has_ended_comes_back_byte_by_byte_and_what_ran_is_lost(
 def test_a_restore_into_the_very_folder_takes_nothing_for_alive(
     served: OutliveServer, tmp_path: Path, gate: Gate
 ) -> None:
-    """The folder's identity is the one in the archive: nothing but the restore knows that its journal is old."""
+    """The folder's identity is the one in the archive: nothing but the restore knows that its journal is
+    old.
+    """
     file = tmp_path / "b.tar.gz"
     with Client(served.state_dir, start_server=False) as client:
         runs = client.start(gate.wait)
@@ -186,7 +190,8 @@ def _check(root: Path, *, writers: list[str], bounded: str) -> None:
             content = Path(path).read_bytes()
             count = content.count(b"\n") + 1
             assert "".join(f"{word} {i}\n" for i in range(count)).encode().startswith(content)
-        # In the order of writing the two streams are never more than a pipe apart, and every byte is there once.
+        # In the order of writing the two streams are never more than a pipe apart, and every byte is there
+        # once.
         chunks = _all_chunks(log)
         assert sum(len(chunk) for _, chunk in chunks) == log.size(0) + log.size(1)
     log = OutputLog(layout.process(bounded))
@@ -253,6 +258,27 @@ def test_a_backup_goes_through_pipes(served: OutliveServer, tmp_path: Path) -> N
     words = [*outlive_command(), "restore", "-", "--state-dir", str(elsewhere)]
     subprocess.run(words, input=done.stdout, check=True, timeout=60)
     assert _output(elsewhere, process.process_id) == (b"piped\n", b"")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_pipe_that_falls_silent_is_given_up_and_leaves_nothing(
+    served: OutliveServer, tmp_path: Path, *, has_begun: bool
+) -> None:
+    """Else a restore would hold the state folder, and no server could start there."""
+    _backup(served, tmp_path / "archive")
+    fifo, elsewhere = tmp_path / "fifo", tmp_path / "elsewhere"
+    os.mkfifo(fifo)
+    writer = os.open(fifo, os.O_RDWR)
+    try:
+        if has_begun:
+            os.write(writer, (tmp_path / "archive").read_bytes()[:-1])
+        said = run_outlive("restore", str(fifo), state_dir=elsewhere)
+    finally:
+        os.close(writer)
+    words = "the pipe that it comes from is silent" if has_begun else "its end did not come in time"
+    assert (said.returncode, words in said.stderr) == (1, True), said
+    _restore(tmp_path / "archive", elsewhere)
 
 
 def test_a_file_that_is_there_is_replaced_only_when_asked(served: OutliveServer, tmp_path: Path) -> None:
@@ -361,10 +387,8 @@ def test_a_folder_that_is_none_is_not_backed_up(tmp_path: Path) -> None:
     assert "nothing has run there" in refused.stderr
 
 
+@pytest.mark.root("only root can become another user")
 def test_another_user_gets_files_of_their_own(served: OutliveServer, tmp_path: Path) -> None:
-    """As root only: it may become another user."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can become another user")
     with Client(served.state_dir, start_server=False) as client:
         client.start("echo mine").wait(30, until="closed")
     file = tmp_path / "b.tar.gz"
@@ -384,7 +408,7 @@ def test_another_user_gets_files_of_their_own(served: OutliveServer, tmp_path: P
                     os.setgroups([])
                     os.setresgid(_NOBODY, _NOBODY, _NOBODY)
                     os.setresuid(_NOBODY, _NOBODY, _NOBODY)
-                    restore(own_folder(str(home / "state")), source, replaces=False)
+                    restore(open_state_folder(str(home / "state"), restores=True), source, replaces=False)
                     os._exit(0)
                 finally:
                     os._exit(1)

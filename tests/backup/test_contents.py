@@ -16,6 +16,7 @@ from outlive.store.backup.contents import (
     LEFT_OUT,
     BadArchive,
     Contents,
+    FileList,
     StoredFile,
     checked_path,
     clipped_gaps,
@@ -60,6 +61,24 @@ def test_every_file_of_the_state_folder_is_kept_or_left_out_for_a_reason() -> No
         f"processes/{_ID}/a\nb",
         f"processes/{_ID}/a\0b",
         f"processes/{_ID}/" + "x" * 256,
+        f"processes/{_ID}/sock",
+        f"processes/{_ID}/spec/x",
+        f"processes/{_ID}/unfiltered",
+        f"processes/{_ID}/unfiltered/sock",
+        f"processes/{_ID}/.bashrc",
+        f"processes/8{_ID[1:]}/out",
+        "tokens.json/x",
+        "registry.db/x",
+        "registry.db-wal",
+        "audit",
+        "audit/x.jsonl",
+        "audit/lock",
+        "waiting/x",
+        "notices/x",
+        "services/x.json",
+        "nodes/NAME/node",
+        f"nodes/n/prepared-{_ID}/spec",
+        "live\n",
         f"processes/{_ID}/a/b/c/d",
     ],
 )
@@ -80,41 +99,62 @@ def test_no_name_leads_out_of_the_folder(name: str) -> None:
 @given(
     st.binary(max_size=80)
     | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps).map(str.encode)
+    | st.builds(lambda depth: b"[" * depth, st.integers(1000, 4000))
 )
 def test_a_document_is_read_or_refused(raw: bytes) -> None:
     with pytest.raises(BadArchive):
         decode_header(raw)
     header = decode_header(encode_header(outlive="1", created="now"))
     with pytest.raises(BadArchive):
-        Contents.parse(header, raw)
+        Contents.parse(header, raw, FileList())
 
 
-def test_a_later_format_is_refused_by_its_number() -> None:
-    raw = encode_header(outlive="9", created="later").replace(b'"version": 1', b'"version": 2')
-    with pytest.raises(BadArchive, match="version 2"):
+def test_another_format_is_refused_by_its_number_and_who_made_it() -> None:
+    raw = encode_header(outlive="9.1", created="later").replace(b'"format": 1', b'"format": 2')
+    with pytest.raises(BadArchive, match=r"format 2, made by outlive 9\.1"):
         decode_header(raw)
 
 
-@given(
-    st.lists(
-        st.builds(
-            StoredFile,
-            name=st.text(max_size=9),
-            size=st.integers(0, 1 << 60),
-            sha256=st.text(max_size=4),
-            data=st.none() | st.lists(st.tuples(st.integers(0), st.integers(0)), max_size=3).map(tuple),
-        ),
-        max_size=4,
-    )
+_FILES = st.lists(
+    st.builds(
+        StoredFile,
+        name=st.sampled_from(["live", f"processes/{_ID}/out", f"processes/{_ID}/spec"]),
+        size=st.integers(0, 1 << 60),
+        sha256=st.text(max_size=4),
+        data=st.none() | st.lists(st.tuples(st.integers(0), st.integers(0)), max_size=3).map(tuple),
+    ),
+    max_size=4,
 )
-def test_a_manifest_says_what_was_written(files: list[StoredFile]) -> None:
-    contents = Contents(
-        created="now", outlive="1", processes=2, running=1, output_bytes=3, files=tuple(files), has_keys=False
-    )
-    assert (
-        Contents.parse(decode_header(encode_header(outlive="1", created="now")), contents.encode())
-        == contents
-    )
+
+
+def _counted(files: list[StoredFile]) -> FileList:
+    counted = FileList()
+    for one in files:
+        counted.add(one)
+    return counted
+
+
+@given(_FILES, _FILES)
+def test_a_manifest_is_right_for_the_files_that_were_written_and_no_other(
+    files: list[StoredFile], others: list[StoredFile]
+) -> None:
+    header = decode_header(encode_header(outlive="1", created="now"))
+    contents = Contents.of(_counted(files), header, running=0, has_keys=False)
+    assert Contents.parse(header, contents.encode(), _counted(files)) == contents
+    if files != others:
+        with pytest.raises(BadArchive):
+            Contents.parse(header, contents.encode(), _counted(others))
+
+
+def test_a_name_has_its_place_in_an_archive_once() -> None:
+    names = ["live", "audit/000000000001.jsonl", "audit/head", "tokens.json", f"processes/{_ID}/spec"]
+    files = FileList()
+    for name in (*names, f"processes/{_ID}/out"):
+        files.check(name)
+    assert files.processes == 1
+    for again in (*names, f"processes/{_ID}/out"):
+        with pytest.raises(BadArchive):
+            files.check(again)
 
 
 @given(st.tuples(*[st.integers(0, 99)] * 4), st.tuples(st.integers(0, 99), st.integers(0, 99)))

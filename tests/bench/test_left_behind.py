@@ -12,7 +12,8 @@ def test_a_process_that_stays_is_named_and_ended_but_a_server_s_own_is_not() -> 
     mark = uuid.uuid4().hex
     process = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: mark})
     try:
-        # Files are closed at an exec before the kernel shows the new environment: Popen may return in between.
+        # Files are closed at an exec before the kernel shows the new environment: Popen may return in
+        # between.
         deadline = time.monotonic() + 10
         while not (found := left_behind(mark, own=(), own_words=())) and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.bridge.knocking import Door
 from tests.support.fixtures import ServerFactory
-from tests.support.server import OutliveServer
+from tests.support.server import OutliveServer, heeded_path
 
 _ROOT = Path(__file__).parents[2]
 
@@ -19,13 +19,15 @@ def _with_a_door() -> Iterator[None]:
     """Make every server of this folder one with a door to the terminals."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OUTLIVE_TEST_COMMAND", f"{shlex.quote(sys.executable)} -m tests.bridge.serve")
-        patch.setenv("PYTHONPATH", str(_ROOT))
+        patch.setenv("PYTHONPATH", heeded_path(_ROOT))
         yield
 
 
 @pytest.fixture
 def bridge(serve: ServerFactory) -> OutliveServer:
-    """A server of the test's own: all extensions of these tests are one process, which gets its terminals back."""
+    """A server of the test's own: all extensions of these tests are one process, which gets its terminals
+    back.
+    """
     return serve()
 
 

@@ -1,7 +1,8 @@
-"""An extension of document 003, literally: it answers the four requests as the document shows, and nothing else.
+"""An extension of document 003, literally: it answers the four requests as the document shows, and nothing
+else.
 
-It dials, and dials again some seconds after it was cut off. What it is asked to type is kept, not run: an extension of
-the document cannot see what comes of it either.
+It dials, and dials again some seconds after it was cut off. What it is asked to type is kept, not run: an
+extension of the document cannot see what comes of it either.
 """
 
 import asyncio
@@ -16,14 +17,15 @@ from websockets.exceptions import ConnectionClosed
 
 Message = dict[str, Any]
 _NOTE = "Note: Direct output capture requires custom pseudoterminal implementation."
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 
 
 class DocumentExtension:
-    """One VS Code window with its terminals, by id; `executed` has (terminal id, command) in the order they came."""
+    """One VS Code window with its terminals, by id; `executed` has (terminal id, command) in the order they
+    came.
+    """
 
     def __init__(self) -> None:
-        """Open without terminals."""
         self.terminals: dict[str, str] = {}
         self.executed: list[tuple[str, str]] = []
         self.received: list[Message] = []
@@ -101,7 +103,10 @@ async def dialling(
     redial_s: float = 0.1,
     **options: Any,  # noqa: ANN401 -- what the library takes
 ) -> AsyncIterator[DocumentExtension]:
-    """Have an extension dial `url`, and dial again, while the block runs; it is connected when the block begins."""
+    """Have an extension dial `url`, and dial again, while the block runs.
+
+    It is connected when the block begins.
+    """
     window = extension or DocumentExtension()
 
     async def dial() -> None:

@@ -13,7 +13,6 @@ class Refused(Exception):
     """The server said no: `code`, `message`, `hint`."""
 
     def __init__(self, told: dict[str, str]) -> None:
-        """Keep what it said."""
         super().__init__(told)
         self.code, self.message, self.hint = told["error"], told["message"], told["hint"]
 
@@ -22,7 +21,6 @@ class Door:
     """Asks for verbs on terminals, as our own user or with a token."""
 
     def __init__(self, server: OutliveServer, token: str | None = None) -> None:
-        """Take the server."""
         self._ask = Requests(server, token)
 
     async def __call__(self, verb: str, **members: object) -> Any:  # noqa: ANN401 -- JSON

@@ -1,9 +1,10 @@
-"""The command `outlive`, whose `serve` offers the terminals at a door of the tests' own: POST /test/terminals.
+"""The command `outlive`, whose `serve` offers the terminals at a door of the tests' own: POST
+/test/terminals.
 
     python -m tests.bridge.serve serve
 
-Everything but the added route is what `outlive serve` runs. The route is behind the guard like any other, and acts for whom
-the guard has let in. Body: {"verb": name of a method of `Terminals` or `TerminalHost`, …}.
+Everything but the added route is what `outlive serve` runs. The route is behind the guard like any other, and
+acts for whom the guard has let in. Body: {"verb": name of a method of `Terminals` or `TerminalHost`, …}.
 """
 
 import dataclasses
@@ -30,7 +31,6 @@ class _WithDoor(Application):
     """The same application with one more route."""
 
     def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Build it."""
         super().__init__(*parts, **named)
         if os.environ.get("OUTLIVE_TEST_NO_ENGINE_TERMINALS"):
             self.terminals.remove(self.terminals.host(ENGINE))

@@ -146,7 +146,9 @@ async def test_an_extension_with_a_token_of_the_scope_bridge_serves_all(
 
 @pytest.mark.promise("S3.8")
 async def test_who_may_only_be_the_bridge_or_only_read_runs_nothing(bridge: OutliveServer) -> None:
-    """A token of the scope bridge opens no terminal of the engine's either, whatever its extension says it is."""
+    """A token of the scope bridge opens no terminal of the engine's either, whatever its extension says it
+    is.
+    """
     for scope in ("bridge", "read"):
         token = await asyncio.to_thread(create_token, bridge, scope)
         url = f"{bridge.bridge_url}/?token={token}"

@@ -1,4 +1,6 @@
-"""The document's messages and scenarios, each in both directions, against an extension that does just what it says."""
+"""The document's messages and scenarios, each in both directions, against an extension that does just what it
+says.
+"""
 
 import asyncio
 import re

@@ -1,4 +1,7 @@
-"""What goes wrong between two programs: nonsense, silence, repetition, disappearance. Nothing ever runs twice."""
+"""What goes wrong between two programs: nonsense, silence, repetition, disappearance.
+
+Nothing ever runs twice.
+"""
 
 import asyncio
 import json
@@ -195,7 +198,6 @@ class _Leaver(DocumentExtension):
     """An extension that is cut off when it is asked for something, having done it."""
 
     def __init__(self, kind: str) -> None:
-        """Leave at requests of this type, once."""
         super().__init__()
         self.kind = kind
 
@@ -270,6 +272,7 @@ async def test_an_extension_that_stays_away_is_not_waited_for_for_ever(serve: Se
     assert (await door.refusal("create")).code == "no_terminal_host"
 
 
+@pytest.mark.root("a server's memory and descriptors are closed to its user")
 @pytest.mark.promise("S3.4")
 async def test_everything_is_freed_when_extensions_leave(bridge: OutliveServer, door: Door) -> None:
     descriptors = Path(f"/proc/{bridge.pid}/fd")
@@ -318,7 +321,6 @@ class _Sleeper(DocumentExtension):
     """An extension whose program hangs for a while."""
 
     def __init__(self) -> None:
-        """Be awake at first."""
         super().__init__()
         self.is_asleep = False
         self.wake = asyncio.Event()

@@ -1,4 +1,6 @@
-"""Our own extension: it says who it is, shows terminals of the engine's, and may open some itself (decision 100)."""
+"""Our own extension: it says who it is, shows terminals of the engine's, and may open some itself (decision
+100).
+"""
 
 import asyncio
 import json

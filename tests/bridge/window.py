@@ -1,4 +1,5 @@
-"""A window of VS Code as a process: `python -m tests.bridge.window URL` has an extension dial, and says what it is asked.
+"""A window of VS Code as a process: `python -m tests.bridge.window URL` has an extension dial, and says what
+it is asked.
 
 One line of JSON for each connect and each command. Commands that last "for ever" are not answered.
 """

@@ -1,7 +1,8 @@
 """A small server of our own protocol that refuses: `AnsweringServer`.
 
-What it is asked for the first time, and may answer, it asks a real server; that answer is given again and again. Everything else is
-answered with the error of the moment, as the JSON-RPC door words it, or as a plain HTTP request gets it.
+What it is asked for the first time, and may answer, it asks a real server; that answer is given again and
+again. Everything else is answered with the error of the moment, as the JSON-RPC door words it, or as a plain
+HTTP request gets it.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from websockets.sync.client import unix_connect
 
 from outlive.core.errors import SLUGS
 from outlive.core.layout import Layout
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from tests.support.server import OutliveServer
 
@@ -31,9 +33,9 @@ class AnsweringServer:
     """
 
     def __init__(self, state_dir: Path, real: OutliveServer, *, looks: frozenset[str]) -> None:
-        """Take the folder, the real server, and the methods that only look at things."""
         state_dir.mkdir(mode=0o700)
         ours, theirs = Layout(str(state_dir)), Layout(str(real.state_dir))
+        claim_folder(ours)
         for name in ("processes", "keeper_socket"):
             os.symlink(getattr(theirs, name), getattr(ours, name))
         self.state_dir = state_dir
@@ -70,7 +72,8 @@ class AnsweringServer:
             threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        # The client of this machine sends whole frames, masked by zeros, and no extensions (`client.thread_runtime`).
+        # The client of this machine sends whole frames, masked by zeros, and no extensions
+        # (`client.thread_runtime`).
         with connection, connection.makefile("rb") as received, contextlib.suppress(OSError, struct.error):
             head = received.readline()
             while line := received.readline().strip():

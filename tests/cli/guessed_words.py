@@ -1,14 +1,16 @@
 """Command lines that people type because other programs have taught them to, each with what is meant.
 
-From the manuals of docker, pueue, tmux, pm2, nohup, screen, systemctl, kubectl, and foreman with its kin; `outlive` stands in the place of
-the program's name.
+From the manuals of docker, pueue, tmux, pm2, nohup, screen, systemctl, kubectl, and foreman with its kin;
+`outlive` stands in the place of the program's name.
 
-A line is met where outlive does what was meant, or says exactly what does. `test_guessed_words.py` runs all of them.
+A line is met where outlive does what was meant, or says exactly what does. `test_guessed_words.py` runs all
+of them.
 """
 
 from typing import Literal, NamedTuple
 
-# What has to be there before: `web` lives, says "ready", and takes input; `job` has ended; `none`: nothing of these matters.
+# What has to be there before: `web` lives, says "ready", and takes input; `job` has ended; `none`: nothing of
+# these matters.
 Before = Literal["web", "job", "none"]
 
 
@@ -20,7 +22,8 @@ class Guess(NamedTuple):
         line: The words behind the program's name.
         meant: What the person wants, in a few words.
         shows: A pattern that the output then matches: what was done, or the sentence that names what does it.
-        code: The exit code; None for what goes on until it is interrupted. 2 and 125 stand where something is said.
+        code: The exit code; None for what goes on until it is interrupted. 2 and 125 stand where something is
+            said.
         before: What has to be there.
     """
 
@@ -268,3 +271,111 @@ GUESSES: tuple[Guess, ...] = (
     *_KUBECTL,
     *_FOREMAN,
 )
+
+# The first 15 verbs or flags that the help of six programs shows, in its order: the line, and what it means.
+# tmux's help shows 13 flags; the first two of its `list-commands` follow them. foreman's six verbs are
+# followed by the flags of `start` and the first of `export`.
+FIRST_OF_HELP: dict[str, tuple[tuple[str, str], ...]] = {
+    "docker": (
+        ("run echo hi", "run a command"),
+        ("exec web ls /", "a program inside"),
+        ("ps", "list what runs"),
+        ("build .", "make an image"),
+        ("pull alpine", "get an image"),
+        ("push alpine", "publish an image"),
+        ("images", "list images"),
+        ("login", "authenticate to a registry"),
+        ("logout", "leave a registry"),
+        ("search ready", "find"),
+        ("version", "the version"),
+        ("info", "how it is set up"),
+        ("builder prune", "free the space of builds"),
+        ("checkpoint ls web", "list saved states"),
+        ("container ls", "list what runs"),
+    ),
+    "pueue": (
+        ("add sleep 1", "enqueue a command"),
+        ("remove job", "forget it"),
+        ("switch 1 2", "another order"),
+        ("stash web", "keep it back"),
+        ("enqueue web", "let it go"),
+        ("start web", "let it go on, if paused"),
+        ("restart job", "again"),
+        ("pause web", "stop it for a while"),
+        ("kill web", "kill it"),
+        ("send web yes", "write to its input"),
+        ("edit web", "change it"),
+        ("group", "list the groups"),
+        ("status", "list"),
+        ("format-status", "another form"),
+        ("log web", "its output"),
+    ),
+    "tmux": (
+        ("-2", "256 colours"),
+        ("-C", "be read by a program"),
+        ("-D", "the server in the foreground"),
+        ("-l", "as a login shell"),
+        ("-N", "start no server"),
+        ("-u", "the terminal takes UTF-8"),
+        ("-v", "say more"),
+        ("-V", "the version"),
+        ("-c 'echo hi'", "run a line of the shell"),
+        ("-f tmux.conf ls", "settings of another file"),
+        ("-L other ls", "another server, by name"),
+        ("-S /tmp/other ls", "another server, by socket"),
+        ("-T 256 ls", "features of the terminal"),
+        ("attach-session -t web", "to the foreground"),
+        ("bind-key x kill-pane", "a key"),
+    ),
+    "pm2": (
+        ("start 'sleep 300'", "start a line in the background"),
+        ("trigger web reload", "call an action of the program"),
+        ("deploy production", "put it onto another machine"),
+        ("startOrRestart apps.json", "start services, or again"),
+        ("startOrReload apps.json", "start services, or again without a gap"),
+        ("pid web", "its pid"),
+        ("create", "a file of services to begin with"),
+        ("startOrGracefulReload apps.json", "start services, or again without a gap"),
+        ("stop web", "stop it"),
+        ("restart web", "again"),
+        ("scale web 4", "four of it"),
+        ("profile:mem", "the memory of the daemon"),
+        ("profile:cpu", "the processor time of the daemon"),
+        ("reload web", "again without a gap"),
+        ("id web", "its id"),
+    ),
+    "systemctl": (
+        ("list-units", "list"),
+        ("list-automounts", "list mounts"),
+        ("list-sockets", "which ports are open"),
+        ("list-timers", "what starts by the clock"),
+        ("is-active web", "does it run"),
+        ("is-failed web", "has it failed"),
+        ("status web", "how it is"),
+        ("show web", "everything of it"),
+        ("cat web", "what it is made of"),
+        ("help web", "its manual"),
+        ("list-dependencies web", "what it needs"),
+        ("start job", "start it"),
+        ("stop web", "stop it"),
+        ("reload web", "have it read its settings anew"),
+        ("restart web", "again"),
+    ),
+    "foreman": (
+        ("check", "is the Procfile right"),
+        ("export systemd", "units"),
+        ("help start", "help"),
+        ("run echo hi", "run once"),
+        ("start", "start all services"),
+        ("version", "the version"),
+        ("start -f Procfile", "of this file"),
+        ("start -d .", "in this folder"),
+        ("start -c", "in colours"),
+        ("start -e .env", "variables of a file"),
+        ("start -m web=2", "so many of each"),
+        ("start -p 5000", "the first port"),
+        ("start -t 5", "with five seconds' grace"),
+        ("start --no-timestamp", "without times"),
+        ("export -a app systemd", "units under a name"),
+    ),
+}

@@ -13,7 +13,7 @@ from typing import Any
 from tests.support.processes import wait_state_folder_empty
 from tests.support.server import end_keeper, outlive_command
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 _ELSEWHERE = {
     "OUTLIVE_MCP_PORT": "off",

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.comparing import run_words
 from tests.support.server import OutliveServer
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _PROMPT = "$> "
 _REQUIRED = "OUTLIVE_REQUIRE_PROGRAMS"
 
@@ -37,6 +37,7 @@ class Screen:
             "HOME": str(folder),
             "TERM": "xterm-256color",
             "LANG": "C.UTF-8",
+            "SHELL": "/bin/sh",  # tmux starts what it is told by this account's shell, which may be none
         }
         shell = f"env PS1='{_PROMPT}' bash --norc --noprofile -i"
         self._tmux(

@@ -16,9 +16,12 @@ from pathlib import Path
 from tests.cli.launching import environment
 from tests.support.server import outlive_command
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 # What is typed reaches whoever is in the foreground of its session's terminal (tty_ioctl(4)).
-_IN_FRONT = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+_IN_FRONT = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], "
+    "sys.argv[1:])"
+)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,6 @@
-"""Leaving a command that is in the foreground, and coming back to it: `--detach-keys` and `outlive attach`."""
+"""Leaving a command that is in the foreground, and coming back to it: `--detach-keys` and `outlive
+attach`.
+"""
 
 import subprocess
 from pathlib import Path

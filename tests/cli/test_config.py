@@ -11,7 +11,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import VARIABLE
 from outlive.discovery.config_files import PROJECT_FILE, read_config_files
 from outlive.discovery.config_paths import user_file
-from outlive.discovery.state_folder import layout_of
+from outlive.discovery.state_folder import path_of
 from tests.support.server import run_outlive
 
 
@@ -52,7 +52,7 @@ def test_the_nearest_project_file_counts_and_one_named_file_replaces_users_and_s
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.root("only root can give a file away")
 def test_a_project_file_of_another_user_is_left_alone(
     tmp_path: Path,
 ) -> None:
@@ -115,14 +115,14 @@ def test_a_misspelt_key_stops_the_start_with_a_suggestion(tmp_path: Path) -> Non
 def test_the_folder_is_the_same_where_the_settings_are_not_asked(
     state_dir: str | None, environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a configuration file `layout_of` takes a shorter way than `resolve`."""
+    """Without a configuration file `path_of` takes a shorter way than `resolve`."""
     for name in ("OUTLIVE_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "OUTLIVE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {"HOME": str(tmp_path), **environ}.items():
         monkeypatch.setenv(name, value)
     flags = {} if state_dir is None else {"state_dir": state_dir}
     resolved = resolve(flags, os.environ, working_folder=os.getcwd()).settings.state_dir
-    assert layout_of(state_dir).root == resolved
+    assert path_of(state_dir) == resolved
 
 
 def test_the_variable_of_the_folder_is_the_options_own() -> None:

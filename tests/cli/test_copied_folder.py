@@ -13,7 +13,7 @@ from outlive.store.queue_store import QueueStore, WaitingCommand
 from tests.cli.launching import run
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
-from tests.support.processes import end, is_alive, wait_state_folder_empty
+from tests.support.processes import is_alive, wait_state_folder_empty
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer
 
@@ -28,8 +28,6 @@ def _listed(state_dir: Path, *words: str) -> dict[str, dict[str, Any]]:
 
 def _end_all(state_dir: Path) -> None:
     """End the server that a verb has started, and the keeper."""
-    document = json.loads((state_dir / "server.json").read_text())
-    end(document["pid"])
     assert run("keeper", "stop", "--kill", "--state-dir", str(state_dir)).returncode == 0
     assert not wait_state_folder_empty(state_dir)
 

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine import capacity, cures, probes
+from outlive.cli.machine import capacity, cures, doctor, probes
 from outlive.cli.machine import probes as cgroups
 from outlive.core.command import Profile
-from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from tests.cli.launching import run
 from tests.keeper.client import KeeperRefused, until
@@ -36,10 +35,9 @@ _NAMES = {
     "cgroup v2",
     "cgroup v1 freezer",
     "capacity",
-    "desktop notices",
     "OpenTelemetry",
     "pipe pages",
-    "shims",
+    "program",
     "IPv6 loopback",
     "shell",
     "state folder",
@@ -76,6 +74,72 @@ def test_a_place_that_cannot_be_written_is_the_doctors_first_concern() -> None:
     assert "missing" in answer.stdout
     assert "outlive cannot run here" in answer.stdout
     assert "Cure: " in answer.stdout
+
+
+_NODE = probes.ProbeResult(
+    name="node [b]\x1b[2J",
+    is_ok=False,
+    detail="unix:/あああ/s, away since\x07 noon: it does not answer",
+    consequence="its processes are unknown",
+    cure="start it",
+)
+_SHELL = probes.ProbeResult(name="shell", is_ok=True, detail="/bin/sh", consequence="", cure="")
+
+
+def _shown(capsys: pytest.CaptureFixture[str]) -> str:
+    doctor._show_table([_SHELL, _NODE], is_usable=True)
+    return capsys.readouterr().out
+
+
+def test_findings_are_wrapped_beside_their_names_at_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where one was made of letters that take two cells, and with none of what a terminal would obey."""
+    monkeypatch.setattr(doctor, "terminal_width", lambda: 45)
+    assert _shown(capsys).splitlines()[:6] == [
+        "ok        shell            /bin/sh",
+        "degraded  node [b]\\x1b[2J  unix:/あああ/s,",
+        "                           away since\\x07",
+        "                           noon: it does not",
+        "                           answer; so its",
+        "                           processes are",
+    ]
+
+
+def test_findings_are_a_line_each_where_stdout_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _shown(capsys).splitlines()[:2] == [
+        "ok        shell            /bin/sh",
+        (
+            "degraded  node [b]\\x1b[2J  unix:/あああ/s, away since\\x07 noon: it does not answer; so its "
+            "processes are unknown. Cure: start it"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("env", "has_colours"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, False),
+    ],
+)
+def test_findings_have_colours_where_they_are_wanted(
+    env: dict[str, str],
+    has_colours: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """no-color.org goes before force-color.org."""
+    for name, value in {"NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", **env}.items():
+        monkeypatch.setenv(name, value)
+    shown = _shown(capsys)
+    if has_colours:
+        assert "\x1b[32mok\x1b[0m        shell" in shown
+        assert "\x1b[33mdegraded\x1b[0m  node" in shown
+    else:
+        assert "\x1b" not in shown
 
 
 def _missing(*_: object, **__: object) -> int:
@@ -115,9 +179,12 @@ def test_what_a_kernel_lacks_is_said_with_what_follows(
 
 
 def test_every_line_that_can_be_unwell_names_its_cure() -> None:
-    """Lines whose cure depends on what was found are the other ones; a line that nothing depends on has none."""
+    """Lines whose cure depends on what was found are the other ones.
+
+    A line that nothing depends on has none.
+    """
     profiles = {f"profile {one}" for one in _PROFILES}
-    found = {"capacity", "desktop notices", "OpenTelemetry", "shims", "state folder", *profiles}
+    found = {"capacity", "OpenTelemetry", "program", "state folder", *profiles}
     facts = {"system", "cgroup v2", "cgroup v1 freezer", "pipe pages"}
     assert set(cures.CURES) == _NAMES - found - facts
 
@@ -194,13 +261,14 @@ def task_group() -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("shims", ["programs", "forks"])
 def test_as_many_commands_fit_into_a_control_group_as_it_says_and_its_end_ends_nobody(
-    tmp_path: Path, task_group: Path, shims: str
+    tmp_path: Path, task_group: Path
 ) -> None:
-    """Idle shims are tasks, too, and serve some more; the next start is refused until there is room, and no part of the keeper dies."""
-    env = {SHIM_VARIABLE: "off"} if shims == "forks" else {}
-    with House(tmp_path / "state", env=env) as house:
+    """Idle shims are tasks, too, and serve some more.
+
+    The next start is refused until there is room, and no part of the keeper dies.
+    """
+    with House(tmp_path / "state") as house:
         guardian, supervisor = house.guardian(), house.supervisor()
         house.wait_redundant()
         for pid in (guardian, supervisor, *house.shims()):
@@ -220,7 +288,7 @@ def test_as_many_commands_fit_into_a_control_group_as_it_says_and_its_end_ends_n
         house.start("/bin/sleep", "600")
         until(lambda: len(house.shims()) > most + 10, "shims again")
         assert (house.guardian(), house.supervisor()) == (guardian, supervisor)
-        assert "forking instead" not in house.log()
+        assert "no program for shims" not in house.log()
 
 
 def test_control_groups_are_found_where_the_kernel_says_we_are(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""What people guess from other programs is done, or answered with what does it: every line of the list, really run."""
+"""What people guess from other programs is done, or answered with what does it: every line of the list,
+really run.
+"""
 
 import os
 import re
@@ -137,7 +139,7 @@ def test_no_mistyped_word_is_answered_with_what_ends_or_removes_something() -> N
         said = suggestion(word, verbs)
         assert not any(f"`outlive {verb}" in said for verb in _DESTRUCTIVE), (word, said)
     for said in SUGGESTIONS.values():
-        named = re.findall(r"`outlive (\w+)([^`]*)`", said)
+        named = re.findall(r"`outlive ([\w-]+)([^`]*)`", said)
         assert all(verb not in _DESTRUCTIVE or "--dry-run" in rest for verb, rest in named), said
     assert suggestion("lgos", verbs) == "Did you mean `outlive logs`?"
 

@@ -106,7 +106,9 @@ def test_manual_pages_are_read_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_nothing_is_accepted_in_silence_and_what_to_type_next_can_be_copied(tmp_path: Path) -> None:
-    """A flag without the one that it is about, and a verb without what it needs, end with 2, as other mistakes do."""
+    """A flag without the one that it is about, and a verb without what it needs, end with 2, as other
+    mistakes do.
+    """
     for words, said in (
         (("run", "--group-limit", "2", "--", "true"), "--group NAME"),
         (("run",), "outlive run -- PROGRAM"),

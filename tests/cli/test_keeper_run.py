@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 
 from outlive.core.errors import BackendUnavailable
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.discovery.keeper import ensure_keeper
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE
 from tests.cli.launching import environment, run
 from tests.cli.test_notify import listening
@@ -159,7 +159,8 @@ async def test_the_unit_may_be_killed_and_stopped_and_the_keeper_lives_on(
         os.kill(first.process.pid, signal.SIGKILL)
         first.process.wait()
         assert units.keeper_pids() == before
-    # `with` has killed the whole first unit now: that is more than systemd does. Guardian and supervisor of sessions live.
+    # `with` has killed the whole first unit now: that is more than systemd does. Guardian and supervisor of
+    # sessions live.
     with units.keeper("again") as second, units.server():
         before = units.keeper_pids()
         async with connect(units.url) as client:
@@ -211,7 +212,9 @@ async def test_a_keeper_that_was_started_elsewhere_is_taken_in_and_commands_go_o
 
 @_groups
 async def test_a_keeper_that_died_whole_comes_back_in_its_own_unit(units: _Units, with_group: bool) -> None:
-    """Supervisor and guardian killed at once: not the server starts them again, but the one whose unit they are."""
+    """Supervisor and guardian killed at once: not the server starts them again, but the one whose unit they
+    are.
+    """
     with units.keeper() as keeper, units.server() as server:
         async with connect(units.url) as client:
             started = await client.execute("sleep 1000", detach=True)

@@ -12,7 +12,7 @@ from outlive.cli.server.keeper import stop_keeper
 from outlive.core.errors import InvalidState
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
-from tests.sandbox.ordinary import CAN_BECOME, OrdinaryHouse, open_folder
+from tests.sandbox.ordinary import OrdinaryHouse, open_folder
 from tests.support.processes import Marker, end, is_alive, of_state_folder
 from tests.support.server import START_PATIENCE_S, outlive_command, run_outlive
 
@@ -81,7 +81,7 @@ def test_a_stop_that_is_killed_is_repeated(own_house: House, marker: Marker, tmp
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not CAN_BECOME, reason="only root can be another user")
+@pytest.mark.root("only root can be another user")
 def test_what_cannot_be_ended_is_counted_and_named_and_may_be_asked_for_again() -> None:
     """A command of an ordinary user that has become root (sudo) is not the keeper's to kill."""
     with open_folder() as folder, OrdinaryHouse(folder) as house:
@@ -105,7 +105,7 @@ def test_what_cannot_be_ended_is_counted_and_named_and_may_be_asked_for_again() 
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not CAN_BECOME, reason="only root can be another user")
+@pytest.mark.root("only root can be another user")
 def test_the_verb_ends_with_1_and_the_ids_where_something_is_left() -> None:
     """As above, by the command line."""
     with open_folder() as folder, OrdinaryHouse(folder) as house:
@@ -123,7 +123,12 @@ def test_the_verb_ends_with_1_and_the_ids_where_something_is_left() -> None:
         )
         end(pid)
         assert answer.returncode == 1
-        assert json.loads(answer.stdout) == {"stopped": False, "processes": 1, "ids": [rooted]}
+        assert json.loads(answer.stdout) == {
+            "stopped": False,
+            "servers": [],
+            "processes": 1,
+            "ids": [rooted],
+        }
         assert f"One process lives on although killed: {rooted}." in answer.stderr
         assert stop_keeper(house.layout, kill=True)
 

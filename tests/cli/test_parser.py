@@ -1,4 +1,6 @@
-"""The one parser: words in any order and form that shells' users know, and the sentences for what is wrong."""
+"""The one parser: words in any order and form that shells' users know, and the sentences for what is
+wrong.
+"""
 
 import re
 
@@ -163,7 +165,10 @@ def test_the_help_says_how_another_server_is_reached() -> None:
 
 
 def test_flags_of_a_start_say_what_every_frontend_says() -> None:
-    """One declaration (`operations.start`) has the sentence, the words and the bounds; what is no flag is named here."""
+    """One declaration (`operations.start`) has the sentence, the words and the bounds.
+
+    What is no flag is named here.
+    """
     declared = arguments_schema(StartOptions)["properties"]
     flags = {one.name.removesuffix("_s"): one for one in PROGRAM.find("run").action.parameters}  # type: ignore[union-attr]
     # Of these the command line means something else: it has a folder and an environment of its own.

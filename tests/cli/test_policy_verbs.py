@@ -1,4 +1,6 @@
-"""`outlive policy check`: what it says, how it ends, and that it neither starts anything nor needs a server."""
+"""`outlive policy check`: what it says, how it ends, and that it neither starts anything nor needs a
+server.
+"""
 
 import json
 import os

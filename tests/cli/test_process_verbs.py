@@ -1,6 +1,9 @@
-"""ps, inspect, wait, logs, send, pause, resume, stop, kill and signal against a real server, as a person types them."""
+"""ps, inspect, wait, logs, send, pause, resume, stop, kill and signal against a real server, as a person
+types them.
+"""
 
 import json
+import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -152,11 +155,15 @@ def test_the_quick_and_the_thorough_way_to_a_log_say_the_same(served: OutliveSer
 
 @pytest.mark.thorough
 def test_a_log_needs_no_server(tmp_path: Path) -> None:
+    """Also where the end of an id, of letters alone, might be a name."""
     with OutliveServer(tmp_path / "state") as server:
         with Client(server.state_dir, start_server=False) as client:
             process = _ended(client.start("echo kept"))
         server.kill()
-        for name in (process.process_id, process.process_id[-6:]):
+        worded = f"{process.process_id[:-6]}server"
+        folders = server.state_dir / "processes"
+        shutil.copytree(folders / process.process_id, folders / worded, ignore=lambda *_: ["sock"])
+        for name in (process.process_id, process.process_id[-6:], "server"):
             done = _outlive(server, "logs", "--no-start", name)
             assert (done.returncode, done.stdout) == (0, "kept\n"), done.stderr
         assert _outlive(server, "logs", "--no-start", "zzzzzz").returncode == 1
@@ -285,7 +292,7 @@ def test_no_start_fails_where_no_server_runs(tmp_path: Path) -> None:
 
 
 def test_tables_and_ages_are_plain_text() -> None:
-    assert table([("A", "LONG", "C"), ("xyz", "1", "c d")]) == "A    LONG  C\nxyz  1     c d"
+    assert table([("A", "LONG", "C"), ("xyz", "1", "c d")]) == ["A    LONG  C", "xyz  1     c d"]
     now = datetime(2026, 1, 2, tzinfo=UTC)
     spans = {0.25: "0.2s", 12: "12s", 61: "1m", 3700: "1h", 90000: "1d"}
     assert [age(now - timedelta(seconds=seconds), now) for seconds in spans] == list(spans.values())

@@ -1,4 +1,6 @@
-"""`outlive run --key` and names like p7, from outside: each folder has its own, and a key runs a command once."""
+"""`outlive run --key` and names like p7, from outside: each folder has its own, and a key runs a command
+once.
+"""
 
 import json
 import os

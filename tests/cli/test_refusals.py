@@ -1,4 +1,6 @@
-"""Every error that a server may answer, at every verb that asks one: really run, against a small server that refuses."""
+"""Every error that a server may answer, at every verb that asks one: really run, against a small server that
+refuses.
+"""
 
 import itertools
 import re
@@ -69,12 +71,13 @@ _CALLS = {
     "terminal attach": "terminal attach shell",
     "terminal close": "terminal close shell",
 }
-# These work on files and processes of this machine, or are a server's other end themselves; `doctor` and `open` go on without one.
+# These work on files and processes of this machine, or are a server's other end themselves; `doctor` and
+# `open` go on without one.
 _ASK_NO_SERVER = """
-    install uninstall completion serve doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check policy.always policy.forget
+    install uninstall completion serve stop-server doctor mcp keeper.status keeper.upgrade keeper.stop keeper.run config.show policy.check policy.always policy.forget
     service.install service.uninstall service.status token.create token.list token.revoke containers.ls containers.rm
     audit.verify audit.show audit.begin backup restore
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _LOOKS = frozenset({"list", "get", "services_list", "terminal_list", "read"})
 # docs/cli.md: of these an exit code below 125 is the command's own.
 _OURS_FAILED = {"run": 125, "attach": 125, "terminal attach": 125}
@@ -119,7 +122,9 @@ def test_every_verb_is_one_that_asks_the_server_or_one_that_does_not() -> None:
 
 @pytest.mark.thorough
 def test_every_error_and_every_verb_answer_in_one_line_with_what_to_type_next(world: World) -> None:
-    """Each error at one verb, each verb with three errors: exit code, one sentence, a hint in the command line's own words."""
+    """Each error at one verb, each verb with three errors: exit code, one sentence, a hint in the command
+    line's own words.
+    """
     rounds = zip(
         itertools.islice(itertools.cycle(SLUGS), 3 * len(_CALLS)), itertools.cycle(_CALLS), strict=False
     )
@@ -138,8 +143,8 @@ def _check(world: World, rounds: Iterable[tuple[str, str]]) -> None:
     faults: list[tuple[str, ...]] = []
     server = world.server
     for slug, verb in rounds:
-        # What a moment later may not come any more is waited for, by what follows or writes; not where it is looked for.
-        # And what was to be removed, and is not there, is removed.
+        # What a moment later may not come any more is waited for, by what follows or writes; not where it is
+        # looked for. And what was to be removed, and is not there, is removed.
         error = error_from_slug(slug, "")
         is_gone = verb == "prune" and isinstance(error, ProcessNotFound)
         server.slug, server.refuses_all = slug, slug == "stdin_full" or is_passing(error) or is_gone
@@ -212,7 +217,9 @@ def _unknown_commands(hint: str) -> Iterator[str]:
 
 
 def _unknown_flags(verb: str, hint: str) -> Iterator[str]:
-    """Yield the flags that a hint names outside of commands, and that neither this verb nor, of a server, `serve` has."""
+    """Yield the flags that a hint names outside of commands, and that neither this verb nor, of a server,
+    `serve` has.
+    """
     outside = re.sub(r"`[^`]*`", "", hint)
     known = set(itertools.chain(*(one.flags for one in (*_VERBS[verb].action.parameters, *TOP_PARAMETERS))))
     if "server" in outside or "operator" in outside:

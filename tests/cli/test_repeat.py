@@ -1,4 +1,6 @@
-"""`outlive restart` and `outlive rerun`, from outside: the same command, and nothing of it missing in silence."""
+"""`outlive restart` and `outlive rerun`, from outside: the same command, and nothing of it missing in
+silence.
+"""
 
 import json
 from pathlib import Path
@@ -31,7 +33,10 @@ def _output(process: Process) -> bytes:
 @pytest.mark.thorough
 @pytest.mark.promise("C.rerun")
 def test_a_command_runs_again_as_it_did(served: OutliveServer, client: Client, tmp_path: Path) -> None:
-    """Folder, environment, labels, bounds, name, and both forms of a command; the new one says which it repeats."""
+    """Folder, environment, labels, bounds, name, and both forms of a command.
+
+    The new one says which it repeats.
+    """
     said = 'echo "$PWD $COLOUR ${SHELL+shell}"; ulimit -n; umask; exit 3'
     for name, command in (("line", said), ("words", ["bash", "-c", said])):
         first = client.start(

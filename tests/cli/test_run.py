@@ -1,4 +1,7 @@
-"""`outlive run -- CMD` is CMD: exit codes, signals, streams, bytes, pipes. Each case runs bare, too, and is compared."""
+"""`outlive run -- CMD` is CMD: exit codes, signals, streams, bytes, pipes.
+
+Each case runs bare, too, and is compared.
+"""
 
 import os
 import signal
@@ -92,8 +95,12 @@ def test_stdin_is_the_commands_own(stage: Stage, argv: list[str], text: bytes) -
         "RUN sh -c 'yes >&2; echo went on' 2> >(head -c 10 >/dev/null); echo $?",
         "RUN sh -c 'sleep 1 & echo started'",
         "RUN sh -c '(sleep 0.5; echo late; echo late err >&2) & echo first; exit 3'; echo $?",
-        "RUN sh -c '(sleep 0.3; yes; echo the reader left >&2) & echo first' | head -n 3; echo ${PIPESTATUS[*]}",
+        (
+            "RUN sh -c '(sleep 0.3; yes; echo the reader left >&2) & echo first' | head -n 3; echo "
+            "${PIPESTATUS[*]}"
+        ),
         "RUN sh -c '(sleep 0.3; seq 1 300000) & echo first' | sha256sum",
+        "RUN bash -c 'exec > >(sleep 0.01; cat); echo late; exit 3' | cat; echo ${PIPESTATUS[*]}",
         "cd / && RUN pwd",
         "X=1 Y='a b' RUN sh -c 'echo $X.$Y.$Z'",
         "env -i PATH=$PATH RUN env | grep -v ^OUTLIVE | sort",

@@ -61,7 +61,10 @@ def test_it_returns_with_the_text_and_the_command_runs_on(
 @pytest.mark.parametrize("flags", [("-d",), ()], ids=["detached", "foreground"])
 def test_it_returns_once_the_command_listens(stage: Stage, flags: tuple[str, ...]) -> None:
     port = free_port()
-    program = f"import socket, time; time.sleep(0.3); s = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
+    program = (
+        f"import socket, time; time.sleep(0.3); s = socket.create_server(('127.0.0.1', {port})); "
+        "time.sleep(60)"
+    )
     done = _run(stage, ["python3", "-c", program], *flags, "--wait-for", f":{port}")
     assert done.returncode == 0, done.stderr
     with Client(stage.server.state_dir, start_server=False) as client:

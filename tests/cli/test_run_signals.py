@@ -1,4 +1,7 @@
-"""What ends `outlive run` ends all that it has started, as in a shell without job control; what is left is seen."""
+"""What ends `outlive run` ends all that it has started, as in a shell without job control.
+
+What is left is seen.
+"""
 
 import asyncio
 import json
@@ -19,7 +22,7 @@ from tests.cli.terminals import Screen
 from tests.support.processes import Marker, end, poll_until
 from tests.support.server import OutliveServer, outlive_command
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -92,7 +95,9 @@ def test_under_nohup_a_hang_up_is_for_nobody(served: OutliveServer, marker: Mark
 
 @contextmanager
 def _host(line: str, *words: str) -> Iterator[Screen]:
-    """A shell on a terminal that runs a line, which finds `words` as its arguments, says "left", and stays."""
+    """A shell on a terminal that runs a line, which finds `words` as its arguments, says "left", and
+    stays.
+    """
     master, slave = pty.openpty()
     shell = ["setsid", "-c", "sh", "-c", f"{line}; echo left; read word", "sh", *words]
     process = subprocess.Popen(shell, stdin=slave, stdout=slave, stderr=slave)

@@ -1,4 +1,6 @@
-"""Server and keeper are killed in the middle of a command in the foreground: every byte comes once, and it ends as it would."""
+"""Server and keeper are killed in the middle of a command in the foreground: every byte comes once, and it
+ends as it would.
+"""
 
 import hashlib
 import os
@@ -10,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.comparing import Stage
+from tests.keeper.client import until
+from tests.support.processes import end, is_alive
 from tests.support.server import OutliveServer, outlive_command
 
 pytestmark = pytest.mark.thorough
@@ -69,6 +73,30 @@ def test_every_byte_comes_once_and_the_exit_code_too(
         assert process.wait(60) == 42
     assert kills == 3
     assert digest.hexdigest() == expected
+
+
+def test_a_start_waits_for_a_keeper_that_is_being_replaced(server: OutliveServer) -> None:
+    """As at every other door. The server cannot begin to replace it before the command was asked for."""
+    status = server.keeper_status()
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        for pid in (status.guardian_pid, status.supervisor_pid):
+            assert pid is not None
+            end(pid)
+            until(lambda pid=pid: not is_alive(pid), "its end")  # type: ignore[misc] # bound now
+        running = subprocess.Popen(
+            [*outlive_command(), "run", "--", "cat"],
+            env=os.environ | {"OUTLIVE_STATE_DIR": str(server.state_dir), "OUTLIVE_CONFIG": os.devnull},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        socket = f" {server.state_dir}/server.sock"
+        until(lambda: Path("/proc/net/unix").read_text().count(socket) > 1, "a caller")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    assert running.communicate(b"hello", timeout=60) == (b"hello", b"")
+    assert running.returncode == 0
 
 
 def test_a_server_that_was_killed_is_started_again(tmp_path: Path) -> None:

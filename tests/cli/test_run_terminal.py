@@ -1,4 +1,6 @@
-"""`outlive run` at a terminal: what the screen shows is what it shows of the bare command. tmux looks at it."""
+"""`outlive run` at a terminal: what the screen shows is what it shows of the bare command. tmux looks at
+it.
+"""
 
 import contextlib
 import subprocess

@@ -18,6 +18,7 @@ from tests.cli.launching import environment, launched, run
 from tests.support.processes import is_alive, wait_dead
 from tests.support.raw import http_get
 from tests.support.rpc import connect
+from tests.support.server import heeded_path
 
 _READY = ("--print-json", "--jsonrpc-port", "0")
 
@@ -170,7 +171,7 @@ def test_a_file_in_place_of_the_state_folder_is_refused(tmp_path: Path) -> None:
         assert "Traceback" not in refused.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.root("only root can give a folder away")
 def test_another_users_state_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     os.chown(tmp_path / "state", 65534, 65534)
@@ -315,7 +316,10 @@ sys.meta_path.insert(0, Holder())
 
 @pytest.mark.thorough
 def test_listening_comes_before_the_heavy_imports(tmp_path: Path) -> None:
-    """A server that cannot load them yet listens all the same. The time is printed; `make bench` measures it."""
+    """A server that cannot load them yet listens all the same.
+
+    The time is printed; `make bench` measures it.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -324,7 +328,7 @@ def test_listening_comes_before_the_heavy_imports(tmp_path: Path) -> None:
     begun = time.monotonic()
     words = ("--print-json", "--jsonrpc-port", str(port))
     with (
-        launched(tmp_path / "state", *words, env={"PYTHONPATH": str(tmp_path)}) as server,
+        launched(tmp_path / "state", *words, env={"PYTHONPATH": heeded_path(tmp_path)}) as server,
         _dial(port) as peer,
     ):
         print(f"listening after {(time.monotonic() - begun) * 1000:.0f} ms")
@@ -344,9 +348,14 @@ def _dial(port: int) -> socket.socket:
 
 
 def test_the_server_imports_no_library_for_command_lines_and_no_service_that_is_not_asked_for() -> None:
-    """Uvicorn brings click along, which builds a command line of its own at its import; REST and MCP wait for a request."""
-    late = {"click", "rich", "mcp", "outlive.frontends.rest.service", "outlive.frontends.mcp.tools.table"}
-    code = f"import sys, outlive.cli.main, outlive.cli.server.server_process, outlive.app; print({late} & set(sys.modules))"
+    """Uvicorn brings click along, which builds a command line of its own at its import; REST and MCP wait for
+    a request.
+    """
+    late = {"click", "mcp", "outlive.frontends.rest.service", "outlive.frontends.mcp.tools.table"}
+    code = (
+        f"import sys, outlive.cli.main, outlive.cli.server.server_process, outlive.app; print({late} "
+        "& set(sys.modules))"
+    )
     seen = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment()
     )

@@ -99,7 +99,7 @@ def test_the_status_tells_files_and_keeper_also_where_systemd_is_not_asked(tmp_p
     assert "installed" in _service(tmp_path, "status").stdout
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gets as far as the account")
+@pytest.mark.root("only root gets as far as the account")
 def test_for_the_machine_the_account_must_exist_and_own_the_state_folder(tmp_path: Path) -> None:
     missing = _service(tmp_path, "install", "--system", "--account", "no-such-account")
     assert missing.returncode == 1

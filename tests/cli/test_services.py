@@ -128,7 +128,10 @@ def test_up_d_returns_when_all_are_ready_and_down_when_all_have_ended(
 def test_up_d_says_which_services_will_not_be_ready(project: Path, served: OutliveServer) -> None:
     _write(
         project,
-        '[services.move]\ncommand="exit 3"\nready={exit=true}\n[services.web]\ncommand="sleep 9"\nafter="move"\n',
+        (
+            '[services.move]\ncommand="exit 3"\nready={exit=true}\n[services.web]\ncommand="sleep 9"\n'
+            'after="move"\n'
+        ),
     )
     up = _run(project, served, "up", "-d")
     assert (up.returncode, sorted(up.stdout.splitlines())) == (
@@ -191,6 +194,62 @@ def test_up_ends_with_the_first_failure_once_all_have_ended(project: Path, serve
     with _foreground(project, served, "up") as (process, until):
         assert until("bad | 5") == "bad | 5100\n"
         assert process.wait(_PATIENCE_S) == 7
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_both_files_are_read_as_windows_editors_write_them(
+    project: Path, served: OutliveServer, encoding: str
+) -> None:
+    text = "web: echo $PORT-$KEY-$EMPTY.\r\nwork: echo $PORT\r\n"
+    (project / "Procfile").write_bytes(text.encode(encoding))
+    (project / ".env").write_bytes("PORT=3000\r\nKEY='a\r\nb'\r\nEMPTY= # none\r\n".encode(encoding))
+    with _foreground(project, served, "up") as (_, until):
+        assert until("web  | 3000") == "web  | 3000-a b-.\n"
+        assert until("work | 3") == "work | 3100\n"
+
+
+def test_the_callers_port_is_the_first(project: Path, served: OutliveServer) -> None:
+    _write(project, "web: echo $PORT; sleep 600\n", "Procfile")
+    done = run_outlive(
+        "up", "-d", state_dir=served.state_dir, cwd=project, env={**os.environ, "PORT": "4321"}
+    )
+    assert done.returncode == 0, done.stderr
+    assert _run(project, served, "logs", "web").stdout == "4321\n"
+
+
+def test_a_bad_line_of_variables_names_itself_and_fails_its_service_only(
+    project: Path, served: OutliveServer
+) -> None:
+    _write(
+        project,
+        '[services.web]\ncommand="sleep 600"\nenv_file="bad.env"\n[services.db]\ncommand="sleep 600"\n',
+    )
+    (project / "bad.env").write_text("A='one\ntwo'\nhunter2\n")
+    done = _run(project, served, "up", "-d")
+    assert "db  is ready" in done.stdout
+    assert "bad.env: line 3 is not NAME=VALUE" in done.stdout
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_a_watcher_that_leaves_at_the_end_of_its_input_stays_and_asks_nothing(
+    project: Path, served: OutliveServer
+) -> None:
+    """As `tailwindcss --watch`; a job reads its end."""
+    _write(
+        project,
+        '[services.watch]\ncommand="echo watching; cat; echo left"\nready={text="watching"}\n'
+        '[services.job]\ncommand="cat; echo done"\nready={exit=true}\n',
+    )
+    assert _run(project, served, "up", "-d").returncode == 0
+    with Client(served.state_dir, start_server=False) as client:
+        process_id = _services(project, served, lambda _: True)["watch"].process_id
+        assert process_id is not None
+        watcher = client.get(process_id)
+        assert not watcher.wait(1.5, until="question").is_complete
+        info = watcher.info(stats=True)
+    assert (info.state, info.waiting) == ("running", None)
+    assert info.stats is not None
+    assert info.stats.waiting is None
 
 
 def test_output_goes_on_after_a_restart(project: Path, served: OutliveServer) -> None:
@@ -259,6 +318,20 @@ def test_logs_of_all_take_what_logs_of_one_take(project: Path, served: OutliveSe
         assert "done" not in process.stdout.read()
 
 
+@pytest.mark.parametrize("words", [(), ("-f",), ("-f", "--grep", "wh"), ("-f", "--grep", "absent")])
+def test_logs_of_all_say_what_is_missing_and_their_exit_code_does(
+    project: Path, served: OutliveServer, words: tuple[str, ...]
+) -> None:
+    _write(project, '[services.one]\ncommand = "echo whole"\nready = { exit = true }\n')
+    assert _run(project, served, "up", "-d").returncode == 0
+    said = _run(project, served, "logs", *words)
+    assert (said.returncode, said.stderr) == (int("absent" in words), "")
+    process_id = _services(project, served, lambda _: True)["one"].process_id
+    os.truncate(served.state_dir / "processes" / str(process_id) / "out", 2)
+    said = _run(project, served, "logs", *words)
+    assert (said.returncode, "one | * 4 bytes of its output are lost" in said.stderr) == (3, True), said
+
+
 def test_a_service_has_limits_of_its_own(project: Path, served: OutliveServer) -> None:
     _write(project, _TALK.replace("echo first", "ulimit -n; echo first"))
     assert _run(project, served, "up", "-d").returncode == 0
@@ -317,7 +390,8 @@ def test_ps_shows_how_often_a_service_was_started_again_and_what_rests(
 ) -> None:
     _write(
         project,
-        '[services.web]\ncommand="test -e once && exec sleep 600; touch once; exit 1"\nrestart="on-failure"\nbackoff={first=0.05}\n'
+        '[services.web]\ncommand="test -e once && exec sleep 600; touch once; exit 1"\n'
+        'restart="on-failure"\nbackoff={first=0.05}\n'
         '[services.bad]\ncommand="exit 3"\nrestart="always"\nbackoff={first="1h", most="1h"}\n',
     )
     _run(project, served, "up", "-d", "--no-wait")

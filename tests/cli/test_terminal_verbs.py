@@ -53,7 +53,10 @@ def test_a_shell_opens_uses_and_closes_terminals(served: OutliveServer, tmp_path
 
 
 def _shown(served: OutliveServer, name: str, text: str) -> str:
-    """Return what a terminal shows once `text` is there; what is typed is read by its shell a moment later."""
+    """Return what a terminal shows once `text` is there.
+
+    What is typed is read by its shell a moment later.
+    """
     said = ""
     for _ in range(100):
         said = _terminal(served, "read", name)[1]

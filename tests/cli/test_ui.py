@@ -24,7 +24,8 @@ def test_the_browser_is_started_with_the_path_of_a_private_file(
 ) -> None:
     browser, told = tmp_path / "browser", tmp_path / "told"
     browser.write_text(
-        f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new\ntr "\\0" " " < /proc/$$/cmdline >> {told}.new\nmv {told}.new {told}\n'
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}.new\ntr "\\0" " " < /proc/$$/cmdline >> {told}.new\nmv '
+        f"{told}.new {told}\n"
     )
     browser.chmod(0o700)
     done = run_outlive("ui", state_dir=server.state_dir, env={**_NO_SCREEN, "BROWSER": str(browser)})

@@ -1,4 +1,5 @@
-"""What a unit of systemd is to the kernel, without systemd: a program in a POSIX session and control group of its own.
+"""What a unit of systemd is to the kernel, without systemd: a program in a POSIX session and control group of
+its own.
 
 `kill` ends everything in it, as `KillMode=control-group` and `systemctl kill` do.
 """
@@ -16,7 +17,7 @@ from tests.support.processes import all_pids, descendants, end, is_alive, stat
 
 # The named hierarchy where systemd itself keeps its units on version 1, and the place of version 2.
 _HIERARCHIES = ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup")
-_PATIENCE_S = 15.0
+_PATIENCE_S = 60.0
 _POLL_S = 0.01
 
 
@@ -47,10 +48,11 @@ def wait_until(holds: Callable[[], bool]) -> None:
 
 
 class Unit:
-    """A started program with all that descends from it, leads its POSIX session, or lies in its control group."""
+    """A started program with all that descends from it, leads its POSIX session, or lies in its control
+    group.
+    """
 
     def __init__(self, words: list[str], env: Mapping[str, str], group: Path | None) -> None:
-        """Start it, in the control group from its first instruction on."""
         self.group = group
         enter = f'echo $$ > "{group}/cgroup.procs"; ' if group else ""
         self.process = subprocess.Popen(

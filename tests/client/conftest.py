@@ -26,7 +26,10 @@ async def asynchronous(server: OutliveServer) -> AsyncIterator[AsyncClient]:
 
 @pytest.fixture
 def no_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state folder that no server serves; what a client starts there takes free ports, and is gone afterwards."""
+    """A state folder that no server serves.
+
+    What a client starts there takes free ports, and is gone afterwards.
+    """
     for name in ("OUTLIVE_JSONRPC_PORT", "OUTLIVE_MCP_PORT", "OUTLIVE_REST_PORT", "OUTLIVE_BRIDGE_PORT"):
         monkeypatch.setenv(name, "0")
     state_dir = tmp_path / "state"

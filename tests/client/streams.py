@@ -1,4 +1,6 @@
-"""A command that writes in steps, what it writes, and blows to the server and the keeper while it is followed."""
+"""A command that writes in steps, what it writes, and blows to the server and the keeper while it is
+followed.
+"""
 
 import os
 import signal

@@ -1,7 +1,6 @@
 """Who waits reads, for everybody: turns, cancellation, loss, and that nothing is read when nobody waits."""
 
 import asyncio
-import base64
 import json
 import threading
 from collections import deque
@@ -20,7 +19,7 @@ from outlive.core.errors import BackendUnavailable, ProtocolViolation
 pytestmark = pytest.mark.anyio
 
 _ID = "01m7ybywps7gsyjzmq1eandhcn"
-_HELLO = ServerHello("s", is_resumed=False)
+_HELLO = ServerHello("s", is_resumed=False, backend="local", input_bytes=1 << 20, scope="admin")
 
 
 class _Script:
@@ -275,16 +274,3 @@ async def test_who_does_not_greet_is_not_spoken_to(wire: _AsyncioWire, frame: st
         await greet(wire, AsyncioRuntime())
     assert isinstance(silent.value, Unreachable) == isinstance(frame, ConnectionLost)
     assert isinstance(wire.frames[-1], ConnectionLost), "it was closed"
-
-
-async def test_an_earlier_server_gets_input_as_text(wire: _AsyncioWire, channel: ClientConnection) -> None:
-    """Its greeting offers no binary input."""
-    writing = asyncio.create_task(channel.write(_ID, memoryview(b"\xff" * 70_000), answer_s=30))
-    await _asked(wire, 1)
-    wire.answer(1)
-    wire.arrive()
-    with anyio.fail_after(30):
-        assert await writing == 65536
-    params = wire.sent[0]["params"]
-    assert isinstance(params, dict)
-    assert (params["encoding"], len(base64.b64decode(params["data"]))) == ("base64", 65536)

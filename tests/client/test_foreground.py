@@ -1,4 +1,6 @@
-"""What a command in the foreground needs: a private process that is written to, signalled and followed at once."""
+"""What a command in the foreground needs: a private process that is written to, signalled and followed at
+once.
+"""
 
 import asyncio
 import hashlib

@@ -12,7 +12,8 @@ from tests.support.server import OutliveServer
 pytestmark = pytest.mark.anyio
 
 _PIECE = 1024 * 1024  # of an input in one frame
-# Around the lengths of frames (RFC 6455, 5.2), what is copied, what the server writes itself, a pipe, a piece.
+# Around the lengths of frames (RFC 6455, 5.2), what is copied, what the server writes itself, a pipe, a
+# piece.
 _SIZES = [0, 1, 125, 126, 4096, 16_383, 16_384, 65_535, 65_536, 65_537, _PIECE - 1, _PIECE, _PIECE + 1]
 _PARTS = [os.urandom(size) for size in [*_SIZES, 3 * _PIECE + 5]]
 _DIGEST = hashlib.sha256(b"".join(_PARTS)).hexdigest().encode()

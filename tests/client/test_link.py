@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
+from outlive import PROTOCOL
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.link import Address, Link
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
@@ -14,7 +15,13 @@ from outlive.core.errors import BackendUnavailable
 
 pytestmark = pytest.mark.anyio
 
-_HELLO = json.dumps({"method": "connected", "params": {"session_id": "s", "resumed": False}})
+_OFFERED = {"backend": "local", "max_message_bytes": 1 << 20, "scope": "admin"}
+_HELLO = json.dumps(
+    {
+        "method": "connected",
+        "params": {"session_id": "s", "resumed": False, "protocol": PROTOCOL, "capabilities": _OFFERED},
+    }
+)
 
 
 class _Wire:

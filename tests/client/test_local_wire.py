@@ -1,4 +1,6 @@
-"""The WebSocket over a Unix socket: frames however they are cut, deadlines that lose nothing, closing from elsewhere."""
+"""The WebSocket over a Unix socket: frames however they are cut, deadlines that lose nothing, closing from
+elsewhere.
+"""
 
 import contextlib
 import socket
@@ -109,8 +111,9 @@ def test_the_end_of_the_connection_is_told(ends: tuple[socket.socket, socket.soc
     with pytest.raises(ConnectionLost):
         run(wire.receive(10.0))
     run(wire.close())
-    with pytest.raises(ConnectionLost):
+    with pytest.raises(ConnectionLost) as lost:
         run(wire.send("x"))
+    assert not lost.value.was_sent
     with pytest.raises(ConnectionLost):
         run(wire.receive(10.0))
 
@@ -139,7 +142,10 @@ def test_closing_wakes_who_receives(ends: tuple[socket.socket, socket.socket]) -
         (b"garbage\r\n\r\n", Unreachable),
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", Unreachable),
         (
-            b'HTTP/1.1 403 No\r\ncontent-length: 56\r\n\r\n{"error": "foreign_host", "message": "No.", "hint": "Go on."}',
+            (
+                b'HTTP/1.1 403 No\r\ncontent-length: 56\r\n\r\n{"error": "foreign_host", "message": "No.", '
+                b'"hint": "Go on."}'
+            ),
             AccessDenied,
         ),
     ],

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from outlive import PROTOCOL
 from outlive.client.messages import (
     Ended,
     OutputMissing,
@@ -84,10 +85,31 @@ def test_an_end_is_a_code_or_a_signal_or_unknown(
     assert completion.returncode == returncode
 
 
-def test_what_a_newer_server_tells_besides_is_passed_over() -> None:
+def _greeting(**other: object) -> str:
+    offered = {"backend": "local", "max_message_bytes": 100_000, "scope": "run", "new": 1}
+    params = {
+        "session_id": "s",
+        "resumed": True,
+        "version": "9.8.7",
+        "protocol": PROTOCOL,
+        "capabilities": offered,
+    }
+    return json.dumps({"jsonrpc": "2.0", "method": "connected", "params": {**params, "new": 1, **other}})
+
+
+def test_what_a_server_says_besides_is_passed_over() -> None:
     assert read_frame('{"jsonrpc":"2.0","method":"process.dreamt","params":{}}') is None
-    hello = '{"jsonrpc":"2.0","method":"connected","params":{"session_id":"s","resumed":true,"new":1}}'
-    assert read_frame(hello) == ServerHello("s", is_resumed=True)
+    expected = ServerHello("s", is_resumed=True, backend="local", input_bytes=100_000 - 4096, scope="run")
+    assert read_frame(_greeting()) == expected
+
+
+@pytest.mark.parametrize("spoken", [PROTOCOL + 1, None])
+def test_a_server_of_another_protocol_is_refused_by_its_number(spoken: int | None) -> None:
+    """Nothing else of its greeting is looked at: it may be of any shape."""
+    with pytest.raises(ProtocolViolation, match=f"outlive 9.8.7.* speaks protocol {spoken}") as refused:
+        read_frame(_greeting(protocol=spoken, capabilities=7))
+    assert refused.value.code == "protocol_mismatch"
+    assert "same version" in refused.value.hint
 
 
 @pytest.mark.parametrize("frame", ["", "1", "[]", "null", '{"method":"connected"}', b"", b"{}\nx", b"\xff\n"])
@@ -98,16 +120,14 @@ def test_what_is_none_of_ours_is_refused(frame: str | bytes) -> None:
         read_frame(frame)
 
 
-def test_input_goes_as_it_is_where_the_server_takes_that() -> None:
-    hello = {"session_id": "s", "resumed": False, "capabilities": {}}
-    offers = [{}, {"input": ["text"]}, {"input": ["binary"], "max_message_bytes": 100_000}]
-    offers += [{"input": ["binary"], "max_message_bytes": size} for size in (100, 1 << 30)]
+def test_a_piece_of_input_fits_into_a_message_and_goes_as_it_is() -> None:
+    offered = {"backend": "local", "scope": "run"}
     greetings = [
-        read_frame(json.dumps({"method": "connected", "params": {**hello, "capabilities": one}}))
-        for one in offers
+        read_frame(_greeting(capabilities={**offered, "max_message_bytes": size}))
+        for size in (100, 100_000, 1 << 30)
     ]
     sizes = [one.input_bytes for one in greetings if isinstance(one, ServerHello)]
-    assert sizes == [0, 0, 100_000 - 4096, 0, 1 << 20]
+    assert sizes == [50, 100_000 - 4096, 1 << 20]
     read = parse_binary(encode_bytes(7, "write", {"process_id": _ID}, b"\n\xff"))
     assert isinstance(read, Request)
     assert read.payload is not None

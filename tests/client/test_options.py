@@ -1,4 +1,6 @@
-"""The client's options of a start are those of the operation: declared once more, because users see their types."""
+"""The client's options of a start are those of the operation: declared once more, because users see their
+types.
+"""
 
 import asyncio
 import types

@@ -24,7 +24,9 @@ _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 def test_each_byte_is_passed_on_once_however_often_it_is_told(
     out: bytes, err: bytes, connections: list[list[tuple[Stream, int, int]]]
 ) -> None:
-    """A connection tells pieces of each stream from some place before the position on, and breaks off anywhere."""
+    """A connection tells pieces of each stream from some place before the position on, and breaks off
+    anywhere.
+    """
     whole = {"stdout": out, "stderr": err}
     passed = {"stdout": b"", "stderr": b""}
     position = Position(BEGINNING)

@@ -18,7 +18,9 @@ _ID = ProcessId("01m7ybywps7gsyjzmq1eandhcn")
 
 
 class _FullPipe(Link):
-    """A server whose process does not read at first: every other write waits with the keeper, as the server says."""
+    """A server whose process does not read at first: every other write waits with the keeper, as the server
+    says.
+    """
 
     def __init__(self) -> None:
         self.received = b""

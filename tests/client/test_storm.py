@@ -29,7 +29,10 @@ def _strike(server: OutliveServer, dice: random.Random) -> None:
 @pytest.mark.slow
 @pytest.mark.promise("C.follow", "C.follow.once")
 def test_a_storm_under_a_follow_costs_no_byte(own_server: OutliveServer) -> None:
-    """STORM_KILLS and STORM_SEED size and repeat it. The command writes, rests a moment, and writes on until told."""
+    """STORM_KILLS and STORM_SEED size and repeat it.
+
+    The command writes, rests a moment, and writes on until told.
+    """
     seed = int(os.environ.get("STORM_SEED", str(random.SystemRandom().randrange(1 << 30))))
     dice = random.Random(seed)
     over = threading.Event()

@@ -29,7 +29,10 @@ def steps(tmp_path: Path) -> Steps:
 def test_a_blocking_follow_yields_every_byte_once_across_all_deaths(
     own_server: OutliveServer, steps: Steps, *, detach: bool
 ) -> None:
-    """The consumer itself deals the blows, with output on its way; each time the command writes on meanwhile."""
+    """The consumer itself deals the blows, with output on its way.
+
+    Each time the command writes on meanwhile.
+    """
     blows = list(enumerate(BLOWS, 1))
     ledger = Ledger()
     with Client(own_server.state_dir, start_server=False) as client:
@@ -161,6 +164,31 @@ async def test_a_server_that_stays_away_is_given_up(own_server: OutliveServer) -
         await process.cancel()
         assert [item async for item in follow] == []
         assert follow.completion is not None
+
+
+_READS_TWICE = "read -r one; read -r two; [ $one$two = onetwo ] && exit 7"
+
+
+def test_a_blocking_client_writes_to_the_next_server_what_the_killed_one_cannot_have_read(
+    own_server: OutliveServer,
+) -> None:
+    with Client(own_server.state_dir, start_server=False) as client:
+        process = client.start(_READS_TWICE, stdin="pipe")
+        process.write(b"one\n")
+        own_server.restart()
+        process.write(b"two\n")
+        assert process.wait(30).exit_code == 7
+
+
+async def test_an_asyncio_client_writes_to_the_next_server_what_the_killed_one_cannot_have_read(
+    own_server: OutliveServer,
+) -> None:
+    async with AsyncClient(own_server.state_dir, start_server=False) as client:
+        process = await client.start(_READS_TWICE, stdin="pipe")
+        await process.write(b"one\n")
+        await to_thread.run_sync(own_server.restart)
+        await process.write(b"two\n")
+        assert (await process.wait(30)).exit_code == 7
 
 
 def test_threads_share_a_blocking_client_over_a_restart(own_server: OutliveServer, gate: Gate) -> None:

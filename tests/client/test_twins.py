@@ -84,8 +84,8 @@ def test_everything_public_is_exported() -> None:
 def test_importing_the_client_imports_neither_an_event_loop_nor_a_websocket() -> None:
     """Half of the time that a short program takes would be theirs."""
     code = (
-        "import sys, outlive.client; "
-        "print([name for name in ('asyncio', 'websockets', 'ssl', 'msgspec', 'orjson') if name in sys.modules])"
+        "import sys, outlive.client; print([name for name in ('asyncio', 'websockets', 'ssl', 'msgspec', "
+        "'orjson') if name in sys.modules])"
     )
     said = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30

@@ -1,13 +1,15 @@
-"""Our own clients reach a server of this machine over its Unix socket, never over TCP: it tells them from others by one pidfd, however busy it is."""
+"""Our own clients reach a server of this machine over its Unix socket, never over TCP: it tells them from
+others by one pidfd, however busy it is.
+"""
 
 import json
-import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests.cli.launching import environment
+from tests.remote.pairs import a_token
 from tests.support.server import OutliveServer, outlive_command
 
 _BLOCKING = """
@@ -27,19 +29,11 @@ asyncio.run(main())
 _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
-def _can_unshare() -> bool:
-    words = ["unshare", "-n", "true"]
-    return (
-        bool(shutil.which("unshare"))
-        and subprocess.run(words, check=False, capture_output=True).returncode == 0
-    )
-
-
 @pytest.mark.thorough
-@pytest.mark.skipif(not _can_unshare(), reason="this user may not make a network namespace")
+@pytest.mark.root("an ordinary user may make no network namespace")
 @pytest.mark.parametrize("client", ["ps", "run", "blocking", "asyncio", "mcp"])
 def test_a_client_works_where_no_tcp_port_can_be_reached(server: OutliveServer, client: str) -> None:
-    """In a network namespace of its own not even loopback is up."""
+    """In a network namespace of its own not even loopback is up. There a client has to show a token."""
     state_dir = str(server.state_dir)
     said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": _HELLO}) + "\n"
     words = {
@@ -52,7 +46,7 @@ def test_a_client_works_where_no_tcp_port_can_be_reached(server: OutliveServer, 
     done = subprocess.run(
         ["unshare", "-n", *words],
         input=said,
-        env=environment(),
+        env={**environment(), "OUTLIVE_TOKEN": a_token(server, f"from-{client}")},
         capture_output=True,
         text=True,
         timeout=60,

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.anyio
 
 _MIB = 1 << 20
 _LINE = b"z" * 999 + b"\n"
-# Four frames of 256 KiB that wait, the one in hand, their copies while they are put together, the allocator's slack.
+# Four frames of 256 KiB that wait, the one in hand, their copies while they are put together, the allocator's
+# slack.
 _GROWTH = 24 * _MIB
 
 
@@ -63,7 +64,9 @@ def test_a_gigabyte_is_followed_in_bounded_memory(own_server: OutliveServer, twi
 async def test_requests_of_a_private_process_are_answered_while_its_consumer_rests(
     asynchronous: AsyncClient, gate: Gate
 ) -> None:
-    """They share one connection: what comes before the answers is kept up to a bound, then asked for again."""
+    """They share one connection: what comes before the answers is kept up to a bound, then asked for
+    again.
+    """
     process = await asynchronous.start(f"yes | head -c 40000000; {gate.wait}", detach=False, stdin="pipe")
     follow = process.follow()
     size = len(_data(await anext(follow)))

@@ -1,4 +1,6 @@
-"""What the worlds promise beyond waiting: nobody is left behind by a cancelled task, and nothing suspends in a thread."""
+"""What the worlds promise beyond waiting: nobody is left behind by a cancelled task, and nothing suspends in
+a thread.
+"""
 
 import asyncio
 import socket

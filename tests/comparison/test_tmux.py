@@ -46,7 +46,11 @@ class Tmux:
 
 
 def _environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name != "TMUX"} | {"TERM": "xterm"}
+    """No tmux around it, and a shell: tmux starts commands by this account's, which may be none."""
+    return {name: value for name, value in os.environ.items() if name != "TMUX"} | {
+        "TERM": "xterm",
+        "SHELL": "/bin/sh",
+    }
 
 
 @pytest.fixture

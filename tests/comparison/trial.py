@@ -14,7 +14,9 @@ EXIT_CODE = 7  # one that no program returns by accident
 
 
 class Trial:
-    """A command that has a child in a POSIX session of its own, waits at a gate, and ends with an exit code of its own."""
+    """A command that has a child in a POSIX session of its own, waits at a gate, and ends with an exit code
+    of its own.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Make the gate; `folder` is empty, and the command may be started anywhere."""

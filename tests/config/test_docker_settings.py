@@ -91,7 +91,8 @@ def _with_project(text: str) -> Settings:
 
 def test_a_project_takes_less_and_shares_less() -> None:
     settings = _with_project(
-        'docker_memory = "1G"\ndocker_cpus = 1\ndocker_isolation = "strict"\ndocker_pull = false\ndocker_idle = "1m"'
+        'docker_memory = "1G"\ndocker_cpus = 1\ndocker_isolation = "strict"\ndocker_pull = false\n'
+        'docker_idle = "1m"'
     )
     assert (settings.docker_memory_bytes, settings.docker_cpus, settings.docker_idle_s) == (
         1 << 30,

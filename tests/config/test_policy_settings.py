@@ -24,7 +24,8 @@ def test_a_stricter_verdict_is_tighter(value: str, than: str, *, tighter: bool) 
 
 def test_a_project_adds_denials_takes_away_permissions_and_decides_more_strictly() -> None:
     settings = _with_project(
-        'deny = ["rm", "sudo"]\nask = ["curl"]\nallow = ["ls"]\npolicy_opaque = "deny"\napproval_timeout = "1m"\n'
+        'deny = ["rm", "sudo"]\nask = ["curl"]\nallow = ["ls"]\npolicy_opaque = "deny"\napproval_timeout '
+        '= "1m"\n'
     )
     assert (settings.deny, settings.ask, settings.allow) == (("rm", "sudo"), ("curl",), ("ls",))
     assert (settings.policy_opaque, settings.approval_timeout_s) == ("deny", 60.0)

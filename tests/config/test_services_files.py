@@ -76,20 +76,20 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[services.web]\ncommand = 'a'\nrestrat = 'no'", ["line 3", "services.web", "'restrat'", "'restart'"]),
-        ("[services.web]\ncommand = 'a'\nready = { prot = 1 }", ["line 3", "services.web.ready", "'prot'", "'port'"]),
+        ("[services.web]\ncommand = 'a'\nrestrat = 'no'", ["line 3", "services.web", "'restrat'", "'restart'"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
+        ("[services.web]\ncommand = 'a'\nready = { prot = 1 }", ["line 3", "services.web.ready", "'prot'", "'port'"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("[services.web.ready]\nhtpp = 'x'", ["line 2", "'htpp'", "'http'"]),
         ("[service.web]\ncommand = 'a'", ["line 1", "'service'", "'services'"]),
         ("[services.web]\n\nfolder = 'a'", ["line 1", "services.web", "command"]),
         ("[services.web]\ncommand = 7", ["line 2", "services.web", "command", "expected"]),
-        ("[services.web]\ncommand = 'a'\nlimits = { memory = 'much' }", ["line 3", "services.web.limits.memory"]),
+        ("[services.web]\ncommand = 'a'\nlimits = { memory = 'much' }", ["line 3", "services.web.limits.memory"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("[services.web]\ncommand = 'a'\nlimits = { memry = '1G' }", ["line 3", "memry", "memory"]),
         ("[services.web]\ncommand = 'a'\n[services.cache1]\ncommand = 'b'", ["line 3", "cache1", "id"]),
         ("[services.web]\ncommand = 'a'\ngrace = 'soon'", ["line 3", "services.web.grace", "time"]),
-        ("[services.web]\ncommand='a'\n[services.web.backoff]\nfirst='x'", ["line 4", "backoff.first", "time"]),
+        ("[services.web]\ncommand='a'\n[services.web.backoff]\nfirst='x'", ["line 4", "backoff.first", "time"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("[services.web]\ncommand='a'\nrestart='never'", ["line 3", "restart", "never"]),
-        ("[services.web]\ncommand='a'\nafter=['dbb']\n[services.db]\ncommand='b'", ["line 3", "'dbb'", "'db'"]),
-        ("[services.a]\ncommand='a'\nafter=['b']\n[services.b]\ncommand='b'\nafter='a'", ["line 3", "waits for"]),
+        ("[services.web]\ncommand='a'\nafter=['dbb']\n[services.db]\ncommand='b'", ["line 3", "'dbb'", "'db'"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
+        ("[services.a]\ncommand='a'\nafter=['b']\n[services.b]\ncommand='b'\nafter='a'", ["line 3", "waits for"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("services = 3", ["declares no service", ]),
         ("", ["declares no service"]),
         ("[services.web\ncommand", ["outlive.processes.toml:", "line 1"]),
@@ -150,7 +150,7 @@ def test_any_text_is_read_or_refused_in_words(text: str) -> None:
 
 def test_a_procfile_is_read_as_foreman_reads_it() -> None:
     text = "# comment\n\nweb: bundle exec rails s -p $PORT\nworker-1:  ./work: now\n"
-    services = parse_procfile(text, folder="/p", has_env_file=True)
+    services = parse_procfile(text, folder="/p", variables={})
     assert services == {
         "web": ServiceRequest(
             command="bundle exec rails s -p $PORT",
@@ -162,6 +162,30 @@ def test_a_procfile_is_read_as_foreman_reads_it() -> None:
             command="./work: now", folder="/p", environment={"PORT": "5100"}, env_file=("/p/.env",)
         ),
     }
+
+
+@pytest.mark.parametrize(
+    ("variables", "port", "ports"),
+    [
+        (None, "", ["5000", "5100"]),
+        (None, "4000", ["4000", "4100"]),
+        ({"A": "1"}, "4000", ["4000", "4100"]),
+        ({"PORT": "3000"}, "4000", ["3000", "3100"]),
+        ({"PORT": "none"}, "", ["5000", "5100"]),
+    ],
+)
+def test_a_port_that_the_project_or_the_caller_names_is_the_first(
+    variables: dict[str, str] | None, port: str, ports: list[str]
+) -> None:
+    """Foreman's and honcho's order: `.env`, the caller's environment, 5000."""
+    services = parse_procfile("web: a\nwork: b", folder="/p", variables=variables, port=port)
+    assert [one.environment["PORT"] for one in services.values()] == ports
+
+
+@pytest.mark.parametrize("first", ["", 'version: "3"\n', "name: shop\n\n"])
+def test_a_file_of_docker_compose_is_said_to_be_no_procfile(first: str) -> None:
+    with pytest.raises(ConfigInvalid, match=r"compose\.yml is no Procfile: .* Docker Compose"):
+        parse_procfile(f"{first}services:\n  web:\n    image: nginx\n", folder="/p", file="compose.yml")
 
 
 @pytest.mark.parametrize("text", ["", "# nothing", "web ./server", "web:", ": run", "1: x", "a: b\na: c"])
@@ -186,7 +210,10 @@ def test_a_procfile_gives_back_the_commands_that_it_was_made_of(commands: dict[s
 
 
 def test_variables_are_read_from_a_file() -> None:
-    text = '# c\nA=1\nexport B = two words  # note\nC=\'it # is $raw\'\nD="a\\nb\\"\\$x\\d" # note\nE=\nF=a#b\nA=2\n'
+    text = (
+        '# c\nA=1\nexport B = two words  # note\nC=\'it # is $raw\'\nD="a\\nb\\"\\$x\\d" # note\nE=\n'
+        "F=a#b\nA=2\nG= # c\nH=\t#\nI=#c\nJ='one\n  # two\nL=3' # note\nK=\"-----BEGIN\n\nx\\n-----END\"\nM=1"
+    )
     assert parse_env_file(text) == {
         "A": "2",
         "B": "two words",
@@ -194,7 +221,18 @@ def test_variables_are_read_from_a_file() -> None:
         "D": 'a\nb"$x\\d',
         "E": "",
         "F": "a#b",
+        "G": "",
+        "H": "",
+        "I": "#c",
+        "J": "one\n  # two\nL=3",
+        "K": "-----BEGIN\n\nx\n-----END",
+        "M": "1",
     }
+
+
+def test_a_quote_without_an_end_is_refused_where_it_begins() -> None:
+    with pytest.raises(ValueError, match="line 4 "):
+        parse_env_file("A='x\ny'\n\nB='z\nC=1\n")
 
 
 @pytest.mark.parametrize("text", ["Q", "1A=b", "=b", "A='b", 'A="b', "A='b'c", "A B=c", "A=\0"])

@@ -107,7 +107,9 @@ def test_every_option_is_described_once_and_completely() -> None:
         value = option.parse(option.example)
         assert isinstance(
             value,
-            tuple if str in kinds and option.kind in {"words", "folders", "patterns", "addresses"} else kinds,
+            tuple
+            if str in kinds and option.kind in {"words", "folders", "patterns", "addresses", "program"}
+            else kinds,
         ), option.name
         for suffix, unit in {"_s": "seconds", "_bytes": "bytes"}.items():
             assert (option.unit == unit) == option.name.endswith(suffix), option.name

@@ -1,1 +1,3 @@
-"""The official MCP conformance suite against the real server, extended by the suite's own fixtures (tests only)."""
+"""The official MCP conformance suite against the real server, extended by the suite's own fixtures (tests
+only).
+"""

@@ -1,11 +1,20 @@
-"""Fixtures that ask the client while they run: sampling and elicitation of the handshake revisions."""
+"""Fixtures that ask the client while they run: sampling and elicitation of the revisions with sessions.
 
+The product asks its clients nothing. So the way of a question is here, too: it leaves on the answer of the
+client's request, and the response comes as a POST of its own (MCP revision 2025-11-25, "Transports").
+"""
+
+import asyncio
 import json
+import secrets
 from typing import Any
 
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import SamplingMessage, TextContent
+from outlive.frontends.mcp.http.methods import McpRequest
+from outlive.frontends.mcp.tools import Caller
+from outlive.protocols.mcp.messages import Code, McpError, Message
+from tests.conformance.fixture_tools import FixtureTool, Object, said, strings, text
 
+_PATIENCE_S = 60.0
 _CONTACT: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -44,32 +53,62 @@ _ENUMS: dict[str, Any] = {
 }
 
 
-def add_questions(fixtures: MCPServer) -> None:
-    """Add them to `fixtures`."""
+class Questions:
+    """Requests of the server that wait for their response, by (principal, MCP session, our request id)."""
 
-    @fixtures.tool(structured_output=False)
-    async def test_sampling(prompt: str, ctx: Context) -> str:
-        """Asks the client's model."""
-        messages = [SamplingMessage(role="user", content=TextContent(type="text", text=prompt))]
-        result = await ctx.session.create_message(messages, max_tokens=100, related_request_id=ctx.request_id)
-        return f"LLM response: {getattr(result.content, 'text', '')}"
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, str | None, str], asyncio.Future[Object]] = {}
 
-    @fixtures.tool(structured_output=False)
-    async def test_elicitation(message: str, ctx: Context) -> str:
-        """Asks the user for a name and an address."""
-        return "User response: " + await _elicit(ctx, message, _CONTACT)
+    def tools(self) -> tuple[FixtureTool, ...]:
+        """Return the tools that ask."""
+        return (
+            FixtureTool("test_sampling", self._sampling, strings("prompt")),
+            FixtureTool("test_elicitation", self._elicitation, strings("message")),
+            FixtureTool("test_elicitation_sep1034_defaults", self._defaults),
+            FixtureTool("test_elicitation_sep1330_enums", self._enums),
+        )
 
-    @fixtures.tool(structured_output=False)
-    async def test_elicitation_sep1034_defaults(ctx: Context) -> str:
-        """Asks with a default for every primitive type."""
-        return "Elicitation completed: " + await _elicit(ctx, "Please check the defaults", _DEFAULTS)
+    def settle(self, response: Message, caller: Caller) -> None:
+        """Give a client's response to the request that waits for it; another response is dropped."""
+        key = (caller.principal, caller.connection_id, str(response.request_id))
+        future = self._waiting.get(key)
+        if future is not None and not future.done():
+            future.set_result(response.outcome)
 
-    @fixtures.tool(structured_output=False)
-    async def test_elicitation_sep1330_enums(ctx: Context) -> str:
-        """Asks with every kind of enumeration."""
-        return "Elicitation completed: " + await _elicit(ctx, "Please choose", _ENUMS)
+    async def _ask(self, request: McpRequest, method: str, params: Object) -> Object:
+        if request.stream is None or request.caller.is_raw:
+            raise McpError(Code.INVALID_REQUEST, f"There is no back-channel for {method}.")
+        request_id = f"fixture-{secrets.token_hex(8)}"  # unlike any that clients count
+        key = (request.caller.principal, request.caller.connection_id, request_id)
+        self._waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            await request.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params})
+            async with asyncio.timeout(_PATIENCE_S):
+                outcome = await self._waiting[key]
+        finally:
+            del self._waiting[key]
+        if "error" in outcome:
+            raise McpError(outcome["error"]["code"], outcome["error"]["message"])
+        result: Object = outcome["result"]
+        return result
 
+    async def _sampling(self, request: McpRequest, arguments: Object) -> Object:
+        messages = [{"role": "user", "content": text(arguments["prompt"])}]
+        params = {"messages": messages, "maxTokens": 100}
+        result = await self._ask(request, "sampling/createMessage", params)
+        return said(f"LLM response: {result['content'].get('text', '')}")
 
-async def _elicit(ctx: Context, message: str, schema: dict[str, Any]) -> str:
-    result = await ctx.session.elicit_form(message, schema, related_request_id=ctx.request_id)
-    return f"action={result.action}, content={json.dumps(result.content or {})}"
+    async def _elicitation(self, request: McpRequest, arguments: Object) -> Object:
+        return said("User response: " + await self._elicit(request, arguments["message"], _CONTACT))
+
+    async def _defaults(self, request: McpRequest, _arguments: Object) -> Object:
+        answer = await self._elicit(request, "Please check the defaults", _DEFAULTS)
+        return said("Elicitation completed: " + answer)
+
+    async def _enums(self, request: McpRequest, _arguments: Object) -> Object:
+        return said("Elicitation completed: " + await self._elicit(request, "Please choose", _ENUMS))
+
+    async def _elicit(self, request: McpRequest, message: str, schema: Object) -> str:
+        params = {"mode": "form", "message": message, "requestedSchema": schema}
+        result = await self._ask(request, "elicitation/create", params)
+        return f"action={result['action']}, content={json.dumps(result.get('content') or {})}"

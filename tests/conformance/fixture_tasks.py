@@ -1,27 +1,14 @@
 """Fixtures of the extension `io.modelcontextprotocol/tasks`: tools whose calls become tasks in memory."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-from mcp.server.lowlevel import Server
-from mcp.types import (
-    CallToolRequestParams,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    InputRequiredResult,
-    Tool,
-)
-
-from outlive.frontends.mcp.http.sdk_methods import Context, TaskParams, caller_of, offer_tasks, require_tasks
-from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.http.methods import McpMethod, McpRequest, TaskMethods, require_tasks
 from outlive.protocols.mcp.tasks import tool_result
+from tests.conformance.fixture_rounds import form, form_answer, need
+from tests.conformance.fixture_tools import FixtureTool, Object
 from tests.conformance.memory_tasks import Job, MemoryTasks
 
-_Result = Mapping[str, object] | InputRequiredResult
-_Asked = CallToolRequestParams
-_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 _SHORT_S = 1.0  # how long the suite wants a job that fails to take
 
 
@@ -29,107 +16,88 @@ class TaskTools:
     """The suite's task tools and their tasks; unlike the product's tools they become tasks at once."""
 
     def __init__(self) -> None:
-        """Begin without tasks."""
         self._tasks = MemoryTasks()
-        self._calls: dict[str, Callable[[_Asked, Caller], Awaitable[_Result]]] = {
-            "slow_compute": self._slow_compute,
-            "failing_job": self._failing_job,
-            "protocol_error_job": self._protocol_error_job,
-            "confirm_delete": self._confirm_delete,
-            "multi_input": self._multi_input,
-            "test_tool_with_task": self._tool_with_task,
+
+    def tools(self) -> tuple[FixtureTool, ...]:
+        """Return the tools; each takes whatever it is called with."""
+        return (
+            FixtureTool("slow_compute", self._slow_compute),
+            FixtureTool("failing_job", self._failing_job),
+            FixtureTool("protocol_error_job", self._protocol_error_job),
+            FixtureTool("confirm_delete", self._confirm_delete),
+            FixtureTool("multi_input", self._multi_input),
+            FixtureTool("test_tool_with_task", self._tool_with_task),
+        )
+
+    def beside(self, methods: dict[str, McpMethod]) -> dict[str, McpMethod]:
+        """Return the methods of tasks, for these tasks beside the product's."""
+        theirs = TaskMethods(self._tasks)
+        return {
+            name: McpMethod(answer=_either(answer, methods[name].answer), in_sessions=False)
+            for name, answer in {
+                "tasks/get": theirs.get,
+                "tasks/update": theirs.update,
+                "tasks/cancel": theirs.cancel,
+            }.items()
         }
 
-    def definitions(self) -> list[Tool]:
-        """Return the tools; each takes whatever it is called with."""
-        schema: dict[str, Any] = {"type": "object"}
-        return [Tool(name=name, description="Becomes a task.", input_schema=schema) for name in self._calls]
+    def _begin(self, work: Callable[[Job], Awaitable[Object]], request: McpRequest) -> Object:
+        require_tasks(request.caller)
+        return self._tasks.create(work, request.caller).to_created()
 
-    async def call(self, context: Context, params: _Asked) -> dict[str, Any] | InputRequiredResult:
-        """Call one of them."""
-        result = await self._calls[params.name](params, caller_of(context))
-        return result if isinstance(result, InputRequiredResult) else dict(result)
-
-    def join(self, server: Server[Any]) -> None:
-        """Serve these tasks beside those that `server` has already."""
-        theirs: dict[str, Callable[..., Awaitable[Any]]] = {}
-        for method in _METHODS:
-            entry = server.get_request_handler(method)
-            assert entry is not None, method
-            theirs[method] = entry.handler
-        offer_tasks(server, self._tasks)
-        for method in _METHODS:
-            entry = server.get_request_handler(method)
-            assert entry is not None, method
-            server.add_request_handler(method, entry.params_type, _either(entry.handler, theirs[method]))
-
-    def _begin(self, work: Callable[[Job], Awaitable[Mapping[str, object]]], caller: Caller) -> _Result:
-        require_tasks(caller)
-        return self._tasks.create(work, caller).to_created()
-
-    async def _slow_compute(self, params: _Asked, caller: Caller) -> _Result:
-        arguments = params.arguments or {}
-
-        async def work(_job: Job | None) -> Mapping[str, object]:
+    async def _slow_compute(self, request: McpRequest, arguments: Object) -> Object:
+        async def work(_job: Job | None) -> Object:
             await asyncio.sleep(float(arguments.get("seconds", 0)))
             return tool_result(f"computed {arguments.get('label', '')}", None, is_error=False)
 
-        return self._begin(work, caller) if caller.has_tasks else await work(None)
+        return self._begin(work, request) if request.caller.has_tasks else await work(None)
 
-    async def _failing_job(self, _params: _Asked, caller: Caller) -> _Result:
-        async def work(_job: Job) -> Mapping[str, object]:
+    async def _failing_job(self, request: McpRequest, _arguments: Object) -> Object:
+        async def work(_job: Job) -> Object:
             await asyncio.sleep(_SHORT_S)
             return tool_result("It failed.", None, is_error=True)
 
-        return self._begin(work, caller)
+        return self._begin(work, request)
 
-    async def _protocol_error_job(self, _params: _Asked, caller: Caller) -> _Result:
-        async def work(_job: Job) -> Mapping[str, object]:
+    async def _protocol_error_job(self, request: McpRequest, _arguments: Object) -> Object:
+        async def work(_job: Job) -> Object:
             raise RuntimeError("It could not even begin.")
 
-        return self._begin(work, caller)
+        return self._begin(work, request)
 
-    async def _confirm_delete(self, params: _Asked, caller: Caller) -> _Result:
-        name = (params.arguments or {}).get("filename")
-
-        async def work(job: Job) -> Mapping[str, object]:
-            (answer,) = await job.ask(_form(f"Delete {name}?", "confirm", "boolean"))
+    async def _confirm_delete(self, request: McpRequest, arguments: Object) -> Object:
+        async def work(job: Job) -> Object:
+            name = arguments.get("filename")
+            (answer,) = await job.ask(form(f"Delete {name}?", "confirm", "boolean"))
             return tool_result(f"asked about {name}: {answer}", None, is_error=False)
 
-        return self._begin(work, caller)
+        return self._begin(work, request)
 
-    async def _multi_input(self, _params: _Asked, caller: Caller) -> _Result:
-        async def work(job: Job) -> Mapping[str, object]:
-            answers = await job.ask(_form("First?", "name"), _form("Second?", "name"))
+    async def _multi_input(self, request: McpRequest, _arguments: Object) -> Object:
+        async def work(job: Job) -> Object:
+            answers = await job.ask(form("First?", "name"), form("Second?", "name"))
             return tool_result(f"both came: {answers}", None, is_error=False)
 
-        return self._begin(work, caller)
+        return self._begin(work, request)
 
-    async def _tool_with_task(self, params: _Asked, caller: Caller) -> _Result:
-        require_tasks(caller)
-        answer = (params.input_responses or {}).get("user_name")
-        if not isinstance(answer, ElicitResult):
-            return InputRequiredResult(input_requests={"user_name": _elicit("Who are you?", "name")})
+    async def _tool_with_task(self, request: McpRequest, _arguments: Object) -> Object:
+        require_tasks(request.caller)
+        answer = form_answer(request, "user_name")
+        if answer is None:
+            return need({"user_name": form("Who are you?", "name")})
 
-        async def work(_job: Job) -> Mapping[str, object]:
-            return tool_result(f"Hello, {(answer.content or {}).get('name')}!", None, is_error=False)
+        async def work(_job: Job) -> Object:
+            return tool_result(f"Hello, {answer.get('name')}!", None, is_error=False)
 
-        return self._begin(work, caller)
-
-
-def _either(
-    ours: Callable[..., Awaitable[Any]], theirs: Callable[..., Awaitable[Any]]
-) -> Callable[..., Awaitable[Any]]:
-    async def handle(context: Context, params: TaskParams) -> Any:  # noqa: ANN401 -- as the SDK has it
-        return await (ours if params.task_id.startswith("fixture-") else theirs)(context, params)
-
-    return handle
+        return self._begin(work, request)
 
 
-def _elicit(message: str, name: str, kind: str = "string") -> ElicitRequest:
-    schema: dict[str, Any] = {"type": "object", "properties": {name: {"type": kind}}, "required": [name]}
-    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+_Answer = Callable[[McpRequest], Awaitable[Object]]
 
 
-def _form(message: str, name: str, kind: str = "string") -> dict[str, object]:
-    return _elicit(message, name, kind).model_dump(mode="json", by_alias=True, exclude_none=True)
+def _either(theirs: _Answer, ours: _Answer) -> _Answer:
+    async def answer(request: McpRequest) -> Object:
+        is_theirs = str(request.params.get("taskId")).startswith("fixture-")
+        return await (theirs if is_theirs else ours)(request)
+
+    return answer

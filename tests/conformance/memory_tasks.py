@@ -1,6 +1,7 @@
 """Tasks in memory: `MemoryTasks`, the second implementation of `Tasks`, for what the fixtures run.
 
-Test-only: nothing here outlives the server. What both implementations show, and who may ask, is the product's.
+Test-only: nothing here outlives the server. What both implementations show, and who may ask, is the
+product's.
 """
 
 import asyncio
@@ -23,7 +24,6 @@ class Job:
     """One piece of work in the background: what it asks, and the task that it is seen as."""
 
     def __init__(self, principal: str, work: "Work") -> None:
-        """Begin the work at once."""
         now = datetime.now(UTC)
         self.principal = principal
         self.task = Task(
@@ -93,7 +93,6 @@ class MemoryTasks:
     """The jobs of one server. Only its event loop uses it."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._jobs: dict[str, Job] = {}
 
     def create(self, work: Work, caller: Caller) -> Task:

@@ -2,28 +2,18 @@
 
     python -m tests.conformance.serve serve --mcp-port 8888
 
-Test-only. Everything but the added handlers is what `outlive serve` runs. No header is added to what the suite sends: it
-plays a page of this machine, too, which gets in without a token as far as the scope hello goes.
+Test-only. Everything but the added rows of its table of methods is what `outlive serve` runs. No header is
+added to what the suite sends: it plays a page of this machine, too, which gets in without a token as far as
+the scope hello goes.
 """
 
-from typing import Any
 from unittest.mock import patch
 
-from outlive.app import Application
 from outlive.cli import main
-from outlive.cli.server import server_process as running
-from tests.conformance.fixtures import extend
-
-
-class _WithFixtures(Application):
-    """The same application with what only its constructor can be given."""
-
-    def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Build it."""
-        super().__init__(*parts, extend_mcp=extend, **named)
-
+from outlive.frontends.mcp.http import endpoint
+from tests.conformance.fixtures import FixtureEndpoint
 
 if __name__ == "__main__":
-    # No mock: the same class, given what only it can pass on.
-    with patch.object(running, "Application", _WithFixtures):
+    # No mock: a class of the same family.
+    with patch.object(endpoint, "McpEndpoint", FixtureEndpoint):
         main.main()

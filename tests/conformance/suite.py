@@ -24,7 +24,9 @@ _RESULT = re.compile(r"server-(?P<scenario>.+)-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the suite says of one scenario: how many checks ended how, and the sentences of those that failed."""
+    """What the suite says of one scenario: how many checks ended how, and the sentences of those that
+    failed.
+    """
 
     scenario: str
     is_scored: bool
@@ -38,7 +40,10 @@ class Verdict:
 
 
 def installed_suite() -> list[str]:
-    """Return the words that start the suite; skip the test, or fail where it must not be skipped, without it."""
+    """Return the words that start the suite.
+
+    Skip the test, or fail where it must not be skipped, without it.
+    """
     node = str(_PACKAGED_NODE) if _PACKAGED_NODE.exists() else shutil.which("node")
     reason = None
     if not _PROGRAM.exists():

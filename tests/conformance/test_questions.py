@@ -1,4 +1,6 @@
-"""Questions of the server to a client of a handshake revision, which only the fixtures ask: the official client."""
+"""Questions of the server to a client of a handshake revision, which only the fixtures ask: the official
+client.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

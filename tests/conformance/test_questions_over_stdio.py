@@ -1,4 +1,6 @@
-"""Questions of the server that travel through `outlive mcp`: sampling and elicitation, asked of the official client."""
+"""Questions of the server that travel through `outlive mcp`: sampling and elicitation, asked of the official
+client.
+"""
 
 from pathlib import Path
 
@@ -73,7 +75,9 @@ async def test_the_clients_model_and_user_are_asked_through_the_relay(fixture_se
 
 @pytest.mark.promise("M.handshake", "M.ids")
 def test_a_question_and_its_answer_are_one_line_each(fixture_server: OutliveServer) -> None:
-    """What no client library hides: the question has an id of ours, comes before the answer, and is answered once."""
+    """What no client library hides: the question has an id of ours, comes before the answer, and is answered
+    once.
+    """
     with hosting(fixture_server.state_dir) as host:
         host.send("initialize", 0, **{**INITIALIZE, "capabilities": {"elicitation": {}}})
         assert "result" in host.answer(0)

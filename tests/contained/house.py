@@ -1,7 +1,8 @@
 """A keeper whose commands are all started by a runner: `ContainedHouse`.
 
-Where we are root the runner is the first process of a PID namespace, as in a container, and is handed its socket and the
-supervisor's lock as a server does it; else it is a process beside the keeper that lets anybody in.
+Where we are root the runner is the first process of a PID namespace, as in a container, and is handed its
+socket and the supervisor's lock as a server does it; else it is a process beside the keeper that lets anybody
+in.
 """
 
 import os
@@ -16,6 +17,7 @@ from outlive.backends.docker.runner_socket import SocketHandover, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.tree import children
 from tests.keeper.client import until
 from tests.keeper.house import House, Options
@@ -31,21 +33,19 @@ UNSHARE = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child=KILL")
 class ContainedHouse(House):
     """A house with one container, which is none: its runner is a process beside the keeper."""
 
-    def __init__(
-        self, state_dir: Path, *, runner: Path, env: Mapping[str, str] | None = None, asks: bool = True
-    ) -> None:
-        """Describe; `runner` is the program, which is handed no lock, as by servers of before, unless it `asks`."""
+    def __init__(self, state_dir: Path, *, runner: Path, env: Mapping[str, str] | None = None) -> None:
+        """Describe; `runner` is the program."""
         super().__init__(state_dir, env=env)
-        self._asks = asks
         self._program = runner
         self._runner: subprocess.Popen[bytes] | None = None
         self.runner = 0  # its pid
 
     def __enter__(self) -> Self:
         """Start the runner, the keeper, and connect."""
+        self.state_dir.mkdir(mode=0o700, exist_ok=True)
+        claim_folder(self.layout)
         folder = Path(self.layout.container(CONTAINER))
         folder.mkdir(parents=True)
-        self.state_dir.chmod(0o700)
         if HAS_NAMESPACES:
             self._start_contained(folder)
         else:
@@ -54,14 +54,13 @@ class ContainedHouse(House):
 
     def _start_contained(self, folder: Path) -> None:
         prepare_hand(self.layout, CONTAINER)
-        lock = self._lock_to_hand()
-        known = [f"--lock={mark_of(lock)}"] if lock else []
-        words = [*UNSHARE, str(self._program), "serve", "--handed", *known, "hand/hand.sock"]
+        known = f"--lock={mark_of(self.layout.supervisor_lock)}"
+        words = [*UNSHARE, str(self._program), "serve", "--handed", known, "hand/hand.sock"]
         self._runner = subprocess.Popen(words, cwd=folder, env={}, stdin=subprocess.DEVNULL)
         until(lambda: children(self._process), "the first process of the namespace")
         (self.runner,) = children(self._process)
         (folder / "init").write_text(f"{self.runner}\n")
-        handing = SocketHandover(self.layout, CONTAINER, lock=self._lock_to_hand)
+        handing = SocketHandover(self.layout, CONTAINER, lock=self.layout.supervisor_lock)
 
         def listens() -> bool:
             handing.turn(self.runner)
@@ -75,9 +74,6 @@ class ContainedHouse(House):
             until(listens, "the runner to take its socket")
         finally:
             handing.close()
-
-    def _lock_to_hand(self) -> str | None:
-        return self.layout.supervisor_lock if self._asks else None
 
     def _start_beside(self, folder: Path) -> None:
         # The whole path may be longer than sockets take.

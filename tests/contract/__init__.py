@@ -1,1 +1,3 @@
-"""One body of tests for every place where commands run: here, in containers, on a node, in the node's containers."""
+"""One body of tests for every place where commands run: here, in containers, on a node, in the node's
+containers.
+"""

@@ -1,4 +1,7 @@
-"""Fixtures of the contract: `place` for tests that kill nobody, `own_place` for the others; ids are the places' names."""
+"""Fixtures of the contract: `place` for tests that kill nobody, `own_place` for the others.
+
+Ids are the places' names.
+"""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager

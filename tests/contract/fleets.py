@@ -1,4 +1,7 @@
-"""Two nodes and the server that places commands on them, counted by itself or leased by Ray; what it starts alternates between them."""
+"""Two nodes and the server that places commands on them, counted by itself or leased by Ray.
+
+What it starts alternates between them.
+"""
 
 import contextlib
 import itertools
@@ -42,14 +45,19 @@ class Fleet:
     nodes: Mapping[str, Node]
 
     def needs(self) -> Iterator[Mapping[str, Any]]:
-        """Yield for ever the options of a start that say what it needs: one of the nodes in turn, then any."""
+        """Yield for ever the options of a start that say what it needs: one of the nodes in turn, then
+        any.
+        """
         bound: list[Mapping[str, Any]] = [{"cpu": _CPU, "labels": {_LABEL: name}} for name in self.nodes]
         return itertools.cycle([{"needs": needs} for needs in (*bound, {"cpu": _CPU})])
 
 
 @contextlib.contextmanager
 def open_fleet(folder: Path, cluster: RayCluster | None) -> Iterator[Fleet]:
-    """Start the servers; `cluster` leases the places, if there is one. Commands that say nothing are placed, too."""
+    """Start the servers; `cluster` leases the places, if there is one.
+
+    Commands that say nothing are placed, too.
+    """
     words = ["--backend", "any"]
     env: dict[str, str] = {}
     if cluster is not None:
@@ -75,7 +83,9 @@ def open_fleet(folder: Path, cluster: RayCluster | None) -> Iterator[Fleet]:
 
 
 def wait_connected(near: OutliveServer, *, is_placing: bool = True) -> None:
-    """Wait until all nodes of a server are connected, if it has any, and where it places commands on them take some."""
+    """Wait until all nodes of a server are connected, if it has any, and where it places commands on them
+    take some.
+    """
     with Client(near.state_dir, start_server=False) as client:
         wait_until(
             lambda: all(

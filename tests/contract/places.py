@@ -19,7 +19,8 @@ from tests.support.server import OutliveServer
 
 Name = Literal["local", "docker", "remote", "remote-docker", "static", "ray"]
 NAMES: tuple[Name, ...] = ("local", "docker", "remote", "remote-docker", "static", "ray")
-# A node that is named is half of what `static` is, and containers there are that and `docker`: both are walked through before a release.
+# A node that is named is half of what `static` is, and containers there are that and `docker`: both are
+# walked through before a release.
 CONTAINED = [
     pytest.param("docker", id="docker", marks=pytest.mark.docker),
     pytest.param("remote-docker", id="remote-docker", marks=(pytest.mark.docker, pytest.mark.rare)),
@@ -37,8 +38,8 @@ PLACES = [
 class Place:
     """Servers that are up: `near` is asked; they and the commands see `folder` under its own name.
 
-    Commands run on its `nodes`, by the names that it has for them, and on its own machine where there are none. `options` yields
-    for each start what says so, `words` are the same for `outlive run`.
+    Commands run on its `nodes`, by the names that it has for them, and on its own machine where there are
+    none. `options` yields for each start what says so, `words` are the same for `outlive run`.
     """
 
     name: Name

@@ -1,4 +1,6 @@
-"""The eleven ways out of a process tree, wherever it runs: after a cancel nobody is left, after a pause nobody runs."""
+"""The eleven ways out of a process tree, wherever it runs: after a cancel nobody is left, after a pause
+nobody runs.
+"""
 
 import os
 from pathlib import Path

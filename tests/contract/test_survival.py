@@ -1,4 +1,7 @@
-"""Deaths: of servers, supervisors and guardians, in the middle of everything. No byte, no exit code and no name is lost."""
+"""Deaths: of servers, supervisors and guardians, in the middle of everything.
+
+No byte, no exit code and no name is lost.
+"""
 
 import contextlib
 import os
@@ -165,6 +168,7 @@ def test_what_ends_while_no_server_runs_is_known_afterwards(own_place: Place, ma
         assert asker.start("exit 4").wait(PATIENCE_S).exit_code == 4
 
 
+@pytest.mark.root("a server's memory and descriptors are closed to its user")
 def test_nothing_is_left_of_what_was_started(own_place: Place) -> None:
     """Starts and ends leave no process behind, and no descriptor of theirs in the keeper."""
 

@@ -51,7 +51,8 @@ def test_there_is_no_network(asker: Asker) -> None:
         "    try: socket.create_connection((host, port), 2)\n"
         "    except OSError as error: return type(error).__name__\n"
         "    return 'reached'\n"
-        f"print(json.dumps([os.listdir('/sys/class/net'), ask('127.0.0.1', {asker.place.near.port}), ask('192.0.2.1', 80)]))"
+        f"print(json.dumps([os.listdir('/sys/class/net'), ask('127.0.0.1', {asker.place.near.port}), "
+        "ask('192.0.2.1', 80)]))"
     )
     out = json.loads(output_of(asker.start([PYTHON, "-I", "-S", "-c", line]))[0])
     assert [name for name in out[0] if name.startswith(("eth", "en"))] == []

@@ -87,7 +87,10 @@ def test_a_secret_reaches_the_command_and_no_file(asker: Asker, how: str) -> Non
 
 
 def test_a_lent_descriptor_goes_only_where_it_can(asker: Asker) -> None:
-    """`outlive run` lends its own input, or feeds it where it cannot be lent; lending there is refused clearly."""
+    """`outlive run` lends its own input, or feeds it where it cannot be lent.
+
+    Lending there is refused clearly.
+    """
     place = asker.place
     if place.lacks("lent descriptor"):
         with pytest.raises(InvalidRequest):

@@ -29,7 +29,7 @@ def test_what_is_not_said_is_not_shown_and_what_is_no_needs_is_none() -> None:
     assert Needs().view() == {"cpu": 1.0}
     assert Needs.decode({"cpu": 1.0}) == Needs()
     assert [Needs.decode(one) for one in (None, "cpu=1", ["cpu"])] == [None] * 3
-    # As another version may have written it: of the wrong kind is as if it were not there.
+    # A member of the wrong kind is as if it were not there.
     assert Needs.decode({"cpu": "4", "labels": "zone=eu", "gpus": 2}) == Needs(amounts=Amounts())
 
 

@@ -1,1 +1,3 @@
-"""Docker mode: containers are made, found again, closed to what must stay outside, and removed when nobody uses them."""
+"""Docker mode: containers are made, found again, closed to what must stay outside, and removed when nobody
+uses them.
+"""

@@ -1,4 +1,6 @@
-"""Fixtures of Docker mode: a daemon with images, a runner, and a state folder whose containers go with the test."""
+"""Fixtures of Docker mode: a daemon with images, a runner, and a state folder whose containers go with the
+test.
+"""
 
 import os
 import platform
@@ -15,7 +17,9 @@ from tests.support.dockerd import Dockerd, skip_or_fail_without_docker
 
 @pytest.fixture(scope="session")
 def docker_host() -> Iterator[str]:
-    """Where a daemon with our images listens: OUTLIVE_TEST_DOCKER_HOST, or one that is started for this run."""
+    """Where a daemon with our images listens: OUTLIVE_TEST_DOCKER_HOST, or one that is started for this
+    run.
+    """
     if host := os.environ.get("OUTLIVE_TEST_DOCKER_HOST"):
         yield host
         return

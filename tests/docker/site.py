@@ -1,4 +1,6 @@
-"""A state folder at a Docker daemon: `Site` makes `Containers` on it, looks into containers, and removes them at the end."""
+"""A state folder at a Docker daemon: `Site` makes `Containers` on it, looks into containers, and removes them
+at the end.
+"""
 
 import asyncio
 import contextlib
@@ -11,7 +13,7 @@ from typing import Any, Self
 import aiodocker
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerSettings, Endpoint
+from outlive.backends.docker.api import DockerSettings
 from outlive.backends.docker.containers import Containers
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
@@ -21,16 +23,18 @@ IMAGE = "outlive-test"
 
 
 class Site:
-    """One state folder and one workspace. `living` are the names of the containers in use; the test fills it."""
+    """One state folder and one workspace.
+
+    `living` are the names of the containers in use; the test fills it.
+    """
 
     def __init__(self, folder: Path, *, host: str, runner: str) -> None:
-        """Take a private folder, the daemon's address, and what is to run as the runner."""
         self.state = folder / "state"
         self.workspace = folder / "workspace"
         self.workspace.mkdir()
         self.state.mkdir(mode=0o700)
         self.layout = Layout(str(self.state))
-        self.settings = DockerSettings(endpoint=Endpoint(host=host))
+        self.settings = DockerSettings(host=host)
         self.runner = runner
         self.living: set[str] = set()
         self.runner_calls = 0
@@ -41,7 +45,7 @@ class Site:
     async def __aenter__(self) -> Self:
         """Connect to the daemon, beside the product."""
         self.label = await asyncio.to_thread(folders.label_of, self.layout)
-        self.docker = aiodocker.Docker(url=self.settings.endpoint.host)
+        self.docker = aiodocker.Docker(url=self.settings.host)
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -69,7 +73,6 @@ class Site:
             dataclasses.replace(self.settings, **settings),
             connect=connect_unix,
             runner=found,
-            lock=lambda: self.layout.supervisor_lock,
             living=lambda: self.living,
         )
         self._servers.push_async_callback(made.close)

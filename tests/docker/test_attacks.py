@@ -1,26 +1,25 @@
 """What a command inside, as root there, tries against the host and against the commands after it.
 
-Each attack is one command of a real server; what it must not have done is looked at from outside, and the next command runs.
+Each attack is one command of a real server; what it must not have done is looked at from outside, and the
+next command runs.
 """
 
-import asyncio
 import contextlib
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import aiodocker
 import pytest
 
-from outlive.backends.docker import folders
+import outlive
 from outlive.client import Client, OutliveError, Process
-from outlive.core.layout import Layout
 from outlive.keeper.common.sockets import connect_own
-from tests.docker.streams import output_of, until
+from tests.docker.server_house import output_of, until
 from tests.docker.tools import PYTHON, containers_left, remove_containers, serve_words
-from tests.support.processes import is_alive
 from tests.support.server import OutliveServer
 
 pytestmark = pytest.mark.docker
@@ -40,9 +39,12 @@ for line in open("/proc/self/mountinfo"):
             print(place, kind)
     except OSError:
         pass
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 # Whoever asks for the runner is to be led to a socket of the host.
-_REDIRECT = "cd /run/outlive && for name in $(ls -A; echo runner.sock; echo hand.sock); do rm -rf $name; ln -s {victim} $name; done"
+_REDIRECT = (
+    "cd /run/outlive && for name in $(ls -A; echo runner.sock; echo hand.sock); do rm -rf $name; ln "
+    "-s {victim} $name; done"
+)
 
 
 class _House:
@@ -74,26 +76,19 @@ class _House:
         assert output_of(self.start("echo fine; id -u")) == (b"fine\n0\n", b"")
 
 
-@pytest.fixture(params=["sockets", pytest.param("stream", marks=pytest.mark.thorough)])
-def house(tmp_path: Path, docker_host: str, request: pytest.FixtureRequest) -> Iterator[_House]:
-    """A server of each transport; its containers go with the test."""
+@pytest.fixture
+def house(tmp_path: Path, docker_host: str) -> Iterator[_House]:
+    """A server in Docker mode; its containers go with the test."""
     work = tmp_path / "w"
     work.mkdir()
-    words = (*serve_words(work), "--docker-transport", request.param, "--docker-user", "0:0")
+    words = (*serve_words(work), "--docker-user", "0:0")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(
             OutliveServer(tmp_path / "s", args=words, env={"DOCKER_HOST": docker_host})
         )
-        stack.callback(_remove, docker_host, tmp_path / "s")
+        stack.callback(remove_containers, docker_host, tmp_path / "s")
         client = stack.enter_context(Client(server.state_dir, start_server=False))
         yield _House(server, client, work, docker_host)
-
-
-def _remove(host: str, state_dir: Path) -> None:
-    """Remove all containers; what stands for them on this machine leaves, too."""
-    standing = [int(path.read_text()) for path in state_dir.glob("containers/*/init")]
-    remove_containers(host, state_dir)
-    until(lambda: not any(is_alive(pid) for pid in standing))
 
 
 @pytest.fixture
@@ -113,7 +108,6 @@ def test_a_process_outside_is_served_by_no_socket_of_a_container(house: _House) 
     process = house.start("read line; echo got $line", stdin="pipe")
     until(lambda: list(house.state_dir.glob("processes/*/pid")))
     paths = [*house.state_dir.glob("processes/*/sock"), *house.state_dir.glob("containers/*/runner.sock")]
-    paths += [path for path in house.state_dir.glob("containers/*/run/runner.sock") if not path.is_symlink()]
     assert len(paths) == 2
     for path in paths:
         with connect_own(str(path)) as link:
@@ -134,7 +128,10 @@ def test_nothing_but_the_workspace_and_memory_takes_a_file(house: _House) -> Non
     """A folder of the host that takes one takes gigabytes, past every limit."""
     before = _bytes_below(house.state_dir / "containers") if (house.state_dir / "containers").exists() else 0
     assert house.python(_WRITERS) == b""
-    line = "dd if=/dev/zero of=/run/outlive/big bs=1M count=64; for n in $(seq 500); do mkdir /run/outlive/$n; done"
+    line = (
+        "dd if=/dev/zero of=/run/outlive/big bs=1M count=64; for n in $(seq 500); do mkdir "
+        "/run/outlive/$n; done"
+    )
     out, _ = output_of(house.start(line + "; ls -A /run/outlive | wc -l; exit 0"))
     assert out.strip() == b"0"
     assert _bytes_below(house.state_dir / "containers") < before + _HOST_BYTES
@@ -156,7 +153,7 @@ def test_no_link_leads_the_server_to_a_socket_of_the_host(house: _House, victim:
 @pytest.mark.parametrize(
     "attack",
     [
-        "rm -rf /run/outlive/* /run/outlive /run/outlive-runner /run/outlive-bin/*; mv /run/outlive /run/x; true",
+        "rm -rf /run/outlive/* /run/outlive /run/outlive-runner; mv /run/outlive /run/x; true",
         "kill -KILL 1; kill -STOP 1; kill -TERM 1; kill -INT 1; kill -HUP 1; true",
         "mount -t tmpfs none /run/outlive; umount /run/outlive; mount --bind /tmp /run/outlive; true",
     ],
@@ -175,10 +172,12 @@ def test_commands_that_live_there_and_those_after_it_go_on(house: _House, attack
     assert len(house.containers()) == 1
 
 
-@pytest.mark.parametrize("house", ["sockets"], indirect=True)
 @pytest.mark.parametrize("is_in_use", [False, True])
 def test_a_runner_that_was_made_unable_to_serve_is_replaced(house: _House, *, is_in_use: bool) -> None:
-    """Without descriptors it accepts nobody; what lives beside it is not killed for that, and the way out is bounded."""
+    """Without descriptors it accepts nobody.
+
+    What lives beside it is not killed for that, and the way out is bounded.
+    """
     living = house.start("cat", stdin="pipe") if is_in_use else None
     assert house.start("prlimit --pid 1 --nofile=0:0").wait(_PATIENCE_S).exit_code == 0
     until(lambda: _runs(house), patience_s=_PATIENCE_S)
@@ -197,7 +196,6 @@ def _runs(house: _House) -> bool:
         return False
 
 
-@pytest.mark.parametrize("house", ["sockets"], indirect=True)
 def test_nobody_inside_is_handed_the_runners_socket(house: _House) -> None:
     """Not even while the server hands over: here somebody else listens in its place, as it would."""
     name = os.listdir(house.state_dir / "containers") if (house.state_dir / "containers").exists() else []
@@ -222,51 +220,72 @@ def test_a_strict_start_that_is_refused_leaves_nothing(house: _House) -> None:
     until(lambda: len(os.listdir(house.state_dir / "containers")) == 1, patience_s=20)
 
 
-@pytest.mark.parametrize("house", ["sockets"], indirect=True)
-def test_a_container_of_an_older_release_gets_no_more_commands(house: _House) -> None:
-    """One whose runner listens in a folder of the host (before decision 137), made here as it was then."""
-    house.check()
-    label = folders.label_of(Layout(str(house.state_dir)))
-    old = asyncio.run(_make_old(house, label))
-    house.check()
-    assert house.start("echo attack > /run/outlive/file").wait(_PATIENCE_S).exit_code != 0
-    assert asyncio.run(_ids(house, label)) - {old} != set()
-    assert old not in asyncio.run(_ids(house, label)), "nothing lived there"
+# What a command tries in the folder that its container shows it; PACKAGE and VENV lie there.
+_OVERWRITE = """
+try() { if (eval "$1") 2>/dev/null; then echo "open: $1"; fi; }
+try 'echo >> $PACKAGE/outlive/__init__.py'
+try 'echo > $PACKAGE/sitecustomize.py'
+try 'rm $PACKAGE/outlive/app.py'
+try 'ln $PACKAGE/outlive/app.py hard'
+try 'mv $PACKAGE moved'
+try 'mv $(dirname $PACKAGE) moved'
+try 'mv $VENV moved'
+try 'mv $(dirname $VENV) moved'
+try 'echo > $PACKAGE/evil.pth'
+try 'echo >> $VENV/bin/outlive'
+try 'ln -sfn /bin/sh $VENV/bin/python'
+try 'echo >> $VENV/pyvenv.cfg'
+try 'umount $VENV'
+try 'mv .config moved'
+try 'echo > .config/outlive/config.toml'
+try 'cat $OTHER/identity'
+try 'echo > $OTHER/made'
+try 'mv $OTHER moved'
+try 'mv $(dirname $OTHER) moved'
+if [ -e another-name.py ]; then echo '# written by a command' >> another-name.py; fi
+echo made > new-file && mv new-file newer-file && mkdir new-folder && rm -r newer-file new-folder || exit
+echo "can write"
+"""
 
 
-async def _ids(house: _House, label: str) -> set[str]:
-    async with aiodocker.Docker(url=house.host) as docker:
-        return {one.id for one in await docker.containers.list(filters={"label": [f"outlive.state={label}"]})}
-
-
-async def _make_old(house: _House, label: str) -> str:
-    """Put a container as it was made before in the place of the one there is; return its id."""
-    async with aiodocker.Docker(url=house.host) as docker:
-        [found] = await docker.containers.list(all=True, filters={"label": [f"outlive.state={label}"]})
-        made = await found.show()
-        await found.delete(force=True)
-        folder = await asyncio.to_thread(_prepare_old, house)
-        config = made["Config"]
-        body = {key: config[key] for key in ("Image", "Hostname", "User", "Entrypoint", "Env", "Labels")}
-        body |= {"Cmd": ["serve", "/run/outlive/runner.sock"], "HostConfig": made["HostConfig"]}
-        for mount in body["HostConfig"]["Mounts"]:
-            if mount["Target"] == "/run/outlive":
-                mount |= {"Source": str(folder / "run"), "ReadOnly": False}
-        old = await docker.containers.create(body, name=made["Name"].lstrip("/"))
-        await old.start()
-        pid = (await old.show())["State"]["Pid"]
-        await asyncio.to_thread(_await_old, folder, pid)
-        return str(old.id)
-
-
-def _prepare_old(house: _House) -> Path:
-    [name] = os.listdir(house.state_dir / "containers")
-    folder = house.state_dir / "containers" / name
-    shutil.rmtree(folder / "run")
-    (folder / "run").mkdir()
-    return folder
-
-
-def _await_old(folder: Path, pid: int) -> None:
-    until((folder / "run" / "runner.sock").exists)
-    (folder / "init").write_text(f"{pid}\n")
+@pytest.mark.promise("S0.3.profile")
+def test_outlives_own_files_and_other_state_folders_in_the_workspace_are_kept(
+    tmp_path: Path, docker_host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The environment that the server runs from, its settings, and another server's state folder."""
+    project = tmp_path / "project"
+    venv, other = project / "tools" / "env", project / "below" / "other"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(outlive.__file__).parent, site / "outlive", ignore=ignored)
+    (site / "others.pth").write_text("\n".join(path for path in sys.path if "site-packages" in path) + "\n")
+    os.link(site / "outlive" / "app.py", project / "another-name.py")  # as uv does
+    script = venv / "bin" / "outlive"
+    script.write_text(f"#!{venv}/bin/python\nfrom outlive.cli.main import main\nmain()\n")
+    script.chmod(0o755)
+    other.parent.mkdir()
+    env = {
+        "DOCKER_HOST": docker_host,
+        "XDG_CONFIG_HOME": f"{project}/.config",
+        "HOME": str(project),
+        "OUTLIVE_CONFIG": f"{project}/.config/outlive/config.toml",
+    }
+    (project / ".config" / "outlive").mkdir(parents=True)
+    (project / ".config" / "outlive" / "config.toml").touch()
+    with OutliveServer(other), contextlib.ExitStack() as stack:
+        monkeypatch.setenv("OUTLIVE_TEST_COMMAND", str(script))
+        server = stack.enter_context(
+            OutliveServer(tmp_path / "s", args=(*serve_words(project), "--docker-user", "0:0"), env=env)
+        )
+        stack.callback(remove_containers, docker_host, tmp_path / "s")
+        client = stack.enter_context(Client(server.state_dir, start_server=False))
+        places = {"PACKAGE": site, "VENV": venv, "OTHER": other}
+        said = output_of(
+            client.start(_OVERWRITE, cwd=str(project), env={name: str(path) for name, path in places.items()})
+        )
+    assert said == (b"can write\n", b"")
+    assert (site / "outlive" / "app.py").read_bytes() == Path(outlive.__file__).with_name(
+        "app.py"
+    ).read_bytes()
+    assert (project / "another-name.py").read_text().endswith("# written by a command\n")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from outlive.backends.docker.api import DockerApi, Endpoint
+from outlive.backends.docker.api import DockerApi
 from outlive.backends.docker.containers import Containers
 from outlive.core.errors import OutliveError
 from tests.docker.site import Site
@@ -130,12 +130,12 @@ async def test_closing_removes_nothing(site: Site) -> None:
     await made.ready(name)
     await made.close()
     assert (await site.only())["State"]["Running"]
-    await site.containers(endpoint=Endpoint(host="unix:///nonexistent")).ready(name)
+    await site.containers(host="unix:///nonexistent").ready(name)
 
 
 async def test_without_a_daemon_nothing_is_removed_and_nothing_breaks(site: Site) -> None:
     await site.ready()
-    made = site.containers(idle_s=_IDLE_S, endpoint=Endpoint(host="unix:///nonexistent"))
+    made = site.containers(idle_s=_IDLE_S, host="unix:///nonexistent")
     await made.open()
     await _looked_again(made)
     await made.close()

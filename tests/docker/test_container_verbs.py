@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Process
-from tests.docker.streams import StreamHouse, until
+from tests.docker.server_house import DockerHouse, until
 from tests.support.server import run_outlive
 
 pytestmark = pytest.mark.docker
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.docker
 class _Shell:
     """The command line beside a server in Docker mode."""
 
-    def __init__(self, house: StreamHouse, host: str) -> None:
+    def __init__(self, house: DockerHouse, host: str) -> None:
         self.house = house
         self._env = {"DOCKER_HOST": host}
 
@@ -35,8 +35,8 @@ class _Shell:
 
 @pytest.fixture
 def shell(tmp_path: Path, docker_host: str) -> Iterator[_Shell]:
-    """A server whose containers are reached by sockets."""
-    with StreamHouse(tmp_path, docker_host, transport="sockets") as house:
+    """A server in Docker mode."""
+    with DockerHouse(tmp_path, docker_host) as house:
         yield _Shell(house, docker_host)
 
 

@@ -27,7 +27,6 @@ class Docker:
     """The `docker` command for one daemon, and one container that runs the trial's command."""
 
     def __init__(self, daemon: Dockerd, trial: Trial) -> None:
-        """Start nothing yet."""
         self.daemon = daemon
         self._mount = f"{trial.folder}:/trial"
         self._script = trial.script(gate="/trial/gate")
@@ -95,7 +94,10 @@ def test_docker_keeps_output_and_exit_code_when_its_client_dies(own_dockerd: Doc
 async def test_docker_with_live_restore_keeps_both_when_its_daemon_dies(
     own_dockerd: Dockerd, trial: Trial
 ) -> None:
-    """Our script gives the daemon `--live-restore`, which is no default; the command ends when a daemon lives again."""
+    """Our script gives the daemon `--live-restore`, which is no default.
+
+    The command ends when a daemon lives again.
+    """
     docker = Docker(own_dockerd, trial)
     client = await asyncio.to_thread(docker.start)
     await own_dockerd.kill()

@@ -1,4 +1,6 @@
-"""The container image: built from the wheel without a network, run by an account without rights, small, and of two containers a server may die."""
+"""The container image: built from the wheel without a network, run by an account without rights, small, and
+of two containers a server may die.
+"""
 
 import contextlib
 import json
@@ -73,7 +75,7 @@ async def test_the_image_runs_commands_of_an_account_without_rights_and_a_server
         docker("start", "server")
         assert docker("exec", "keeper", "outlive", "logs", "-f", process_id).split() == [*"12345678"]
         checks = json.loads(docker("exec", "server", "outlive", "doctor", "--json"))["checks"]
-        assert next(check["ok"] for check in checks if check["name"] == "shims")
+        assert next(check["ok"] for check in checks if check["name"] == "program")
 
 
 @contextlib.asynccontextmanager
@@ -94,7 +96,10 @@ async def _containers(docker: _Docker) -> AsyncIterator[None]:
 
 
 def _flags(service: dict[str, object]) -> Iterator[str]:
-    """Yield what `docker run` calls what stands in the compose file; a key that is new there needs a line here."""
+    """Yield what `docker run` calls what stands in the compose file.
+
+    A key that is new there needs a line here.
+    """
     for key, value in service.items():
         match key, value:
             case "init", True:

@@ -23,7 +23,10 @@ async def test_the_root_is_read_only_and_temporary_folders_are_not(site: Site) -
     code, said = await site.inside(
         "sh",
         "-c",
-        "touch /tmp/x /var/tmp/x /run/x $HOME/x && cd && pwd && cp /bin/busybox /tmp/ && /tmp/busybox echo runs",
+        (
+            "touch /tmp/x /var/tmp/x /run/x $HOME/x && cd && pwd && cp /bin/busybox /tmp/ && /tmp/busybox "
+            "echo runs"
+        ),
     )
     assert (code, said) == (0, "/tmp\nruns")
     code, said = await site.inside("sh", "-c", "echo x > /run/outlive-runner")
@@ -81,7 +84,10 @@ async def test_memory_is_bounded_and_the_container_lives_on(site: Site) -> None:
     code, _ = await site.inside(
         "sh",
         "-c",
-        "tail -c 200000000 /dev/zero | tail -c 199999999 > /dev/null; dd if=/dev/zero of=/tmp/x bs=1M count=200",
+        (
+            "tail -c 200000000 /dev/zero | tail -c 199999999 > /dev/null; dd if=/dev/zero of=/tmp/x bs=1M "
+            "count=200"
+        ),
     )
     assert code != 0
     await site.containers().ready(name)
@@ -93,7 +99,10 @@ async def test_processors_are_bounded(site: Site) -> None:
     _, said = await site.inside(
         "sh",
         "-c",
-        "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.cfs_period_us 2>/dev/null",
+        (
+            "cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us "
+            "/sys/fs/cgroup/cpu/cpu.cfs_period_us 2>/dev/null"
+        ),
     )
     quota, period = said.split()
     assert int(quota) / int(period) == 0.5
@@ -132,7 +141,10 @@ async def test_the_workspace_is_seen_under_its_own_name_and_mounts_as_the_plan_s
     _, said = await site.inside(
         "sh",
         "-c",
-        "pwd; cat /data/kept/file /data/shared/file /one; touch here /data/shared/new; echo x >> /data/kept/file",
+        (
+            "pwd; cat /data/kept/file /data/shared/file /one; touch here /data/shared/new; echo x >> "
+            "/data/kept/file"
+        ),
     )
     assert f"{site.workspace}\n" in said  # what the shell says of the last word may come between
     assert "keptsharedkept" in said
@@ -163,7 +175,7 @@ async def test_a_plan_that_reaches_for_what_is_ours_is_refused(site: Site, tmp_p
     (site.state / "processes").mkdir()
     link = tmp_path / "link"
     link.symlink_to(site.state / "processes")
-    endpoint = site.settings.endpoint.socket_path
+    endpoint = site.settings.socket_path
     (tmp_path / "daemon").symlink_to(endpoint)
     source = {
         "link": str(link),

@@ -1,12 +1,9 @@
 """A container comes to run, once, however many ask; what is in the way is said."""
 
 import asyncio
-import dataclasses
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker import runner_build as building
-from outlive.backends.docker.api import Endpoint
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from tests.docker.images import load_image
 from tests.docker.runners import compile_runner
@@ -47,7 +42,7 @@ async def test_a_container_runs_and_its_runner_is_its_first_process(site: Site) 
 
 async def test_one_that_runs_is_found_without_a_call_to_the_daemon(site: Site) -> None:
     name = await site.ready()
-    other = site.containers(endpoint=Endpoint(host="unix:///nonexistent/docker.sock"))
+    other = site.containers(host="unix:///nonexistent/docker.sock")
     await other.ready(name)
     await other.ready(name)
     await asyncio.sleep(1.1)  # beyond the time for which a live first process is enough
@@ -262,53 +257,14 @@ async def test_one_that_ends_at_once_is_said_with_its_exit_code(site: Site, tmp_
 
 
 async def test_one_that_takes_too_much_memory_at_once_is_said(site: Site, tmp_path: Path) -> None:
-    takes = "#include <stdlib.h>\n#include <string.h>\nint main(void) { for (;;) memset(malloc(1 << 20), 1, 1 << 20); }"
+    takes = (
+        "#include <stdlib.h>\n#include <string.h>\nint main(void) { for (;;) memset(malloc(1 << 20), "
+        "1, 1 << 20); }"
+    )
     error = await _refusal(site, runner=compile_runner(tmp_path / "takes", takes), memory_bytes=16 << 20)
     assert error.code == "container_failed"
     assert error.details["oom"] is True
     assert "--docker-memory" in error.hint
-
-
-async def test_a_runner_that_does_not_listen_is_said(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("outlive.backends.docker.runner_access._LISTENS_S", 0.3)
-    silent = compile_runner(tmp_path / "silent", "#include <unistd.h>\nint main(void) { for (;;) pause(); }")
-    site.settings = dataclasses.replace(site.settings, transport="sockets")
-    error = await _refusal(site, runner=silent)
-    assert error.code == "docker_unavailable"
-    assert await site.all() == []
-
-
-@pytest.fixture
-def mute(tmp_path: Path) -> Path:
-    """The runner, but nobody can connect to it, as in a runtime that keeps sockets apart."""
-    folder = tmp_path / "native"
-    shutil.copytree(Path(building.__file__).parents[2] / "native", folder)
-    server = folder / "runner" / "server.c"
-    text = server.read_text()
-    assert "way.is_handed = true;" in text
-    server.write_text(text.replace("way.is_handed = true;", "for (;;) pause();"))
-    target = tmp_path / "mute"
-    sources = [str(path) for path in sorted(folder.rglob("*.c"))]
-    words = ["cc", *building.RUNNER_FLAGS, "-Wno-unused-function", "-static", "-o", str(target), *sources]
-    subprocess.run(words, check=True, timeout=60)
-    return target
-
-
-async def test_a_stream_is_used_where_no_socket_answers(
-    site: Site, mute: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("outlive.backends.docker.runner_access._LISTENS_S", 0.3)
-    made = site.containers(runner=str(mute))
-    name = await made.remember(site.plan())
-    await made.ready(name)
-    assert (await site.only())["Config"]["Cmd"][0] == "hold"
-    assert (site.state / "containers" / name / "linked").read_text() == (await site.only()).id
-    standing = site.init(name)
-    await made.ready(name)
-    await (await site.only()).delete(force=True)
-    await wait_dead(standing)
 
 
 async def test_whoever_listens_in_the_runners_place_is_not_believed(
@@ -332,13 +288,13 @@ async def test_no_daemon_is_said(site: Site) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/d.sock"
         with pytest.raises(StartFailed) as caught:
-            await site.ready(endpoint=Endpoint(host=f"unix://{path}"))
+            await site.ready(host=f"unix://{path}")
         assert caught.value.code == "docker_unavailable"
         assert "there is no such socket" in caught.value.message
         with socket.socket(socket.AF_UNIX) as closed:
             closed.bind(path)
         with pytest.raises(StartFailed) as caught:
-            await site.ready(endpoint=Endpoint(host=f"unix://{path}"))
+            await site.ready(host=f"unix://{path}")
         assert "no process listens" in caught.value.message
 
 
@@ -347,16 +303,16 @@ async def test_a_daemon_that_does_not_answer_is_given_up(site: Site) -> None:
         silent.bind(f"{folder}/d.sock")
         silent.listen()
         with pytest.raises(BackendUnavailable) as caught:
-            await site.ready(endpoint=Endpoint(host=f"unix://{folder}/d.sock"), answer_s=0.2)
+            await site.ready(host=f"unix://{folder}/d.sock", answer_s=0.2)
     assert caught.value.code == "docker_timeout"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.root("only root can become somebody else")
 async def test_a_user_who_may_not_talk_to_the_daemon_is_told_of_the_group(
     site: Site, own_dockerd: Dockerd
 ) -> None:
     os.chmod(own_dockerd.folder.parent, 0o711)  # noqa: S103 -- somebody else is to reach the socket
-    made = site.containers(endpoint=Endpoint(host=own_dockerd.host))
+    made = site.containers(host=own_dockerd.host)
     name = await made.remember(site.plan())
     for folder in (site.state, site.state / "containers", site.state / "containers" / name):
         os.chown(folder, _NOBODY, -1)
@@ -385,9 +341,3 @@ async def test_without_the_client_package_it_is_said_how_to_get_it(
         await site.ready()
     assert caught.value.code == "docker_unavailable"
     assert "outlive[docker]" in caught.value.hint
-
-
-async def test_an_address_that_is_none_is_said(site: Site) -> None:
-    with pytest.raises(StartFailed) as caught:
-        await site.ready(endpoint=Endpoint(host="docker.sock"))
-    assert "DOCKER_HOST" in caught.value.message

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.backends.docker.mounts import Mount, PathIdentity, check_mounts, still_there
+from outlive.backends.docker.mounts import Mount, check_mounts, still_there
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
+from outlive.core.mounts import PathIdentity
 
 
 class Tree:
@@ -95,7 +96,7 @@ def test_a_link_to_the_daemons_socket_is_refused(tree: Tree) -> None:
         assert tree.refusal(f"{tree.workspace}/{name}:/inside").code == "mount_refused"
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
+@pytest.mark.root("only root mounts")
 @pytest.mark.parametrize("what", ["state", "state/processes", ".", "daemon"])
 def test_a_second_mount_of_the_same_folder_is_seen_through(tree: Tree, what: str) -> None:
     (tree.root / "daemon").mkdir()
@@ -129,7 +130,7 @@ def test_places_are_read_from_the_mount_table() -> None:
 
 @pytest.mark.parametrize(
     "target",
-    ["/", "/proc", "/proc/x", "/sys", "/dev/shm", "/run", "/run/outlive", "/run/outlive/x", "/run/outlive-runner",
+    ["/", "/proc", "/proc/x", "/sys", "/dev/shm", "/run", "/run/outlive", "/run/outlive/x", "/run/outlive-runner",  # noqa: E501 -- cut nowhere better: a table, or another program's text
      "relative", "/a/../b", "/a/./b", "//a", ""],
 )  # fmt: skip
 def test_what_the_container_itself_needs_is_not_covered(tree: Tree, target: str) -> None:
@@ -183,3 +184,19 @@ def test_no_way_of_writing_a_path_reaches_the_state_folder(
     real = os.path.realpath(mount.source)
     assert real == mount.source
     assert os.path.commonpath([real, tree.state]) not in {real, str(tree.state)}
+
+
+@pytest.mark.promise("S0.3.profile")
+def test_outlives_own_files_are_read_only_inside_and_keep_their_names(tree: Tree) -> None:
+    """A read-only mount needs nothing; a link to them cannot be mounted over."""
+    package, way = tree.workspace / "tools" / "venv", tree.workspace / "tools"
+    package.mkdir(parents=True)
+    plan = ContainerPlan(image="i", workspace=str(tree.workspace), principal="p", mounts=(f"{way}:/more:ro",))
+    found = check_mounts(plan, state_dir=str(tree.state), own=[str(package)])
+    kept = {mount.target: mount.is_read_only for mount in found[2:]}
+    assert kept == {str(way): False, str(package): True}
+    (tree.workspace / ".venv").symlink_to(package)
+    with pytest.raises(CommandRefused, match="reached by the link"):
+        check_mounts(plan, state_dir=str(tree.state), own=[str(tree.workspace / ".venv")])
+    with pytest.raises(CommandRefused, match="outlive's own code"):
+        check_mounts(plan, state_dir=str(tree.state), own=[str(tree.root)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.backends.docker.api import Endpoint
+from outlive.backends.docker.api import DockerSettings, check_host, docker_host
 from outlive.backends.docker.mounts import Mount
 from outlive.backends.docker.recipe import (
     ContainerOwner,
@@ -34,6 +34,7 @@ def _made(plan: ContainerPlan = _PLAN, **changes: Any) -> dict[str, Any]:  # noq
         "mounts": [_WORKSPACE],
         "runner": "/cache/runner",
         "hand_folder": "/state/containers/x/hand",
+        "lock": "8:99",
     }
     return recipe(plan, **(arguments | changes))
 
@@ -50,8 +51,7 @@ def test_every_container_is_closed() -> None:
     assert not config["Init"]
     assert "Binds" not in config, "a colon in a path would mean something there"
     assert body["Entrypoint"] == ["/run/outlive-runner"]
-    assert body["Cmd"] == ["serve", "--handed", "/run/outlive/hand.sock"]
-    assert _made(lock="8:99")["Cmd"] == ["serve", "--handed", "--lock=8:99", "/run/outlive/hand.sock"]
+    assert body["Cmd"] == ["serve", "--handed", "--lock=8:99", "/run/outlive/hand.sock"]
 
 
 def test_limits_are_the_plans() -> None:
@@ -144,16 +144,14 @@ def test_machines_with_the_same_folder_at_one_daemon_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("environ", "host", "folder", "path"),
+    ("environ", "host", "path"),
     [
-        ({}, "unix:///var/run/docker.sock", "", "/var/run/docker.sock"),
-        ({"DOCKER_HOST": "unix:///d.sock"}, "unix:///d.sock", "", "/d.sock"),
-        ({"DOCKER_HOST": "tcp://h:2376", "DOCKER_TLS_VERIFY": "1", "HOME": "/h"}, "tcp://h:2376", "/h/.docker", ""),
-        ({"DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/c"}, "unix:///var/run/docker.sock", "/c", "/var/run/docker.sock"),
+        ({}, "unix:///var/run/docker.sock", "/var/run/docker.sock"),
+        ({"DOCKER_HOST": "unix:///d.sock"}, "unix:///d.sock", "/d.sock"),
+        ({"DOCKER_HOST": "unix:///d.sock", "DOCKER_TLS_VERIFY": "1"}, "unix:///d.sock", "/d.sock"),
     ],
-)  # fmt: skip
-def test_the_daemon_is_where_the_environment_says(
-    environ: dict[str, str], host: str, folder: str, path: str
-) -> None:
-    endpoint = Endpoint.of(environ)
-    assert (endpoint.host, endpoint.cert_folder, endpoint.socket_path) == (host, folder, path)
+)
+def test_the_daemon_is_where_the_environment_says(environ: dict[str, str], host: str, path: str) -> None:
+    settings = DockerSettings(host=docker_host(environ))
+    assert (settings.host, settings.socket_path) == (host, path)
+    check_host(settings.host)

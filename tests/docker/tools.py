@@ -17,7 +17,9 @@ PYTHON = os.path.realpath(sys.executable)
 
 
 def tool_mounts() -> str:
-    """Return the value of --docker-mounts that shows the containers our programs, read-only: the image has busybox only."""
+    """Return the value of --docker-mounts that shows the containers our programs, read-only: the image has
+    busybox only.
+    """
     wanted = ["/usr", "/lib", "/lib64", str(Path(writer.__file__).parent)]
     if not os.path.realpath(sys.base_prefix).startswith("/usr/"):
         wanted.append(os.path.realpath(sys.base_prefix))
@@ -25,7 +27,9 @@ def tool_mounts() -> str:
 
 
 def serve_words(workspace: Path, *, backend: str = "docker") -> tuple[str, ...]:
-    """Return the options of a server whose commands run in containers, where they have this machine's tools."""
+    """Return the options of a server whose commands run in containers, where they have this machine's
+    tools.
+    """
     return (
         *("--backend", backend, "--image", IMAGE),
         *("--docker-workspace", str(workspace), "--docker-mounts", tool_mounts()),

@@ -1,4 +1,7 @@
-"""docs/comparison.md as data: what each program does, and how that is known. README.md's table is made from it."""
+"""docs/comparison.md as data: what each program does, and how that is known.
+
+README.md's table is made from it.
+"""
 
 import re
 from collections.abc import Iterator

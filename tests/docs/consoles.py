@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.docs.pages import blocks
 
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_BUFFER_SIZE", "MAX_SESSIONS", "MCP_", "TERMINATION_TIMEOUT")
 
 

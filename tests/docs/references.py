@@ -35,7 +35,7 @@ stands here: the smaller ones belong to commands. What is wrong with the command
 
 This page is made from the code: `python -m tests.docs.references`.
 
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _HTTP = """
 ## Only over HTTP
 
@@ -49,7 +49,7 @@ seconds, sizes bytes.
 This page is made from the code: `python -m tests.docs.references`.
 
 ## Methods
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _A_PROCESS = "The result is the process (below).\n"
 _PROCESS = """
 ## A process
@@ -57,13 +57,13 @@ _PROCESS = """
 What `get` answers, and what stands for a process in other results and in notifications; `docs/jsonrpc.md` says what its members
 mean.
 
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _TOOLS = """
 ## What MCP tools answer
 
 The members of `structuredContent`, from each tool's own output schema. A tool that is not here answers in text alone.
 `docs/mcp.md` says what they mean.
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _NOTIFICATIONS = """
 ## Notifications
 
@@ -121,7 +121,9 @@ def _messages() -> str:
 
 
 class SentMember(typing.NamedTuple):
-    """A member of what JSON-RPC sends: its type in words, whether it is always there, and what else is said of it."""
+    """A member of what JSON-RPC sends: its type in words, whether it is always there, and what else is said
+    of it.
+    """
 
     kind: str
     is_always: bool
@@ -137,7 +139,10 @@ def sent_members(declared: Any) -> dict[str, SentMember]:  # noqa: ANN401 -- a T
 
 
 def result_members(method: str) -> dict[str, SentMember]:
-    """Return the members of a method's result; what a terminal answers is declared for the tool of its name (promise S3.6)."""
+    """Return the members of a method's result.
+
+    What a terminal answers is declared for the tool of its name (promise S3.6).
+    """
     declared = METHODS[method].result
     if declared is not None:
         return sent_members(declared)

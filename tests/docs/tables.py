@@ -1,4 +1,6 @@
-"""The tables of docs/jsonrpc.md, docs/mcp.md and README.md that are made from code or from another page; `python -m tests.docs.tables` writes them anew."""
+"""The tables of docs/jsonrpc.md, docs/mcp.md and README.md that are made from code or from another page;
+`python -m tests.docs.tables` writes them anew.
+"""
 
 from outlive.config import OPTIONS
 from outlive.core.errors import SLUGS
@@ -10,8 +12,8 @@ from tests.docs.pages import ROOT, page, replace_generated, table
 PAGE = "docs/jsonrpc.md"
 MCP_PAGE = "docs/mcp.md"
 
-# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421). The Python
-# client says itself when there is no server.
+# Said before a connection is open: by the command line when the server starts, or by HTTP (401, 403, 421).
+# The Python client says itself when there is no server.
 NEVER_SENT = frozenset(
     {
         "config_invalid",

@@ -15,7 +15,10 @@ def test_the_words_of_the_house_are_few() -> None:
 
 
 def test_every_file_that_is_named_exists() -> None:
-    """With folders before it the end of the path counts, below the package; a file name alone may be anywhere."""
+    """With folders before it the end of the path counts, below the package.
+
+    A file name alone may be anywhere.
+    """
     files = [path.as_posix() for path in _PACKAGE.rglob("*") if path.is_file()]
     named = {word for word in words(_TEXT) if re.fullmatch(r"[\w./-]+\.(?:py|c|bash|md)", word)}
     assert len(named) > 20

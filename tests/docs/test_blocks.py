@@ -48,7 +48,9 @@ def _counts() -> dict[tuple[str, str], int]:
 
 
 def _takes(text: str, name: str, language: str) -> bool:
-    """Return whether a test module reads that page, and takes its blocks of that language: a slip of the pen is not looked for."""
+    """Return whether a test module reads that page, and takes its blocks of that language: a slip of the pen
+    is not looked for.
+    """
     if f'"{name}"' not in text:
         return False
     taken = rf'blocks\([^\n]*, "{language}"\)'

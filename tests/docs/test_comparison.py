@@ -1,4 +1,6 @@
-"""docs/comparison.md: every answer was tried by a test, is kept by a promise, or says where it is written; README.md shows the same."""
+"""docs/comparison.md: every answer was tried by a test, is kept by a promise, or says where it is written;
+README.md shows the same.
+"""
 
 import re
 
@@ -17,7 +19,9 @@ _IDS = {promise.id for promise in PROMISES}
 
 
 def _is_known(cell: Cell) -> bool:
-    """Return whether a source says how it can be checked: a trial, a promise, an address, or that all trials show it."""
+    """Return whether a source says how it can be checked: a trial, a promise, an address, or that all trials
+    show it.
+    """
     named = words(cell.source)
     if cell.program == "outlive":
         return any(word in _IDS for word in named)

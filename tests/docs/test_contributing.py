@@ -24,12 +24,16 @@ class Copy:
     """A copy of the tracked files, with this environment's packages and a state folder of its own."""
 
     def __init__(self, folder: Path) -> None:
-        """Copy them below an empty folder."""
         self.root, self.state = folder / "copy", folder / "state"
         for path in tracked_files():
             target = self.root / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
+
+        # Compiled by `make setup`: without it the first start would compile it.
+        compiled = Path("src", "outlive", "native", "bin")
+        if (ROOT / compiled).is_dir():
+            shutil.copytree(ROOT / compiled, self.root / compiled)
 
     def walk(self, heading: str) -> dict[str, str]:
         """Apply a section's blocks one by one; return what each line of its `sh` blocks has said."""

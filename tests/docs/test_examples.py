@@ -39,7 +39,10 @@ async def test_the_example_client_runs(server: OutliveServer, tmp_path: Path) ->
 @pytest.mark.thorough
 @pytest.mark.promise("S0.14.resume", "S0.14.once", "S0.14.clock")
 async def test_the_demonstration_survives_and_leaves_nothing(tmp_path: Path) -> None:
-    """It restarts its own server with SIGKILL, and judges by itself; here it is also held to its own words."""
+    """It restarts its own server with SIGKILL, and judges by itself.
+
+    Here it is also held to its own words.
+    """
     command = f"python '{_EXAMPLES}/survive.py' --lines 60 --pause 0.05"
     ran = await to_thread.run_sync(
         lambda: Console(tmp_path).run(command, PYTHONWARNINGS="error", TMPDIR=str(tmp_path))
@@ -89,7 +92,10 @@ async def test_the_job_queue_runs_each_job_once_however_often_it_is_called(
     server: OutliveServer, tmp_path: Path
 ) -> None:
     state = {"OUTLIVE_STATE_DIR": str(server.state_dir)}
-    words = f"client_jobs.py --queue {tmp_path.name} 'echo a >> log; true' 'echo b >> log; exit 3' 'echo c >> log'"
+    words = (
+        f"client_jobs.py --queue {tmp_path.name} 'echo a >> log; true' 'echo b >> log; exit 3' 'echo "
+        "c >> log'"
+    )
     for _ in range(2):
         ran = await _run(tmp_path, words.replace("log", str(tmp_path / "log")), **state)
         assert ran.returncode == 0, ran.stderr

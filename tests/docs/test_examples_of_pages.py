@@ -1,4 +1,6 @@
-"""The blocks of code of the pages that have no test module of their own, typed or loaded as a reader would."""
+"""The blocks of code of the pages that have no test module of their own, typed or loaded as a reader
+would.
+"""
 
 import ast
 import inspect

@@ -1,4 +1,6 @@
-"""docs/jsonrpc.md says what the door does: tables as in the code, messages as on the wire, programs that run."""
+"""docs/jsonrpc.md says what the door does: tables as in the code, messages as on the wire, programs that
+run.
+"""
 
 import json
 import subprocess

@@ -34,15 +34,14 @@ def _pattern(shown: str) -> str:
 
 
 async def test_the_commands_of_the_page_say_what_it_shows(own: OutliveServer, tmp_path: Path) -> None:
-    """While one detached command lives; the last one ends it, after the server."""
+    """While one detached command lives; the last one ends it, the one before the server."""
     async with connect(own.url) as client:
         process_id = (await client.execute("sleep 300", detach=True))["process_id"]
     console, state = Console(tmp_path), str(own.state_dir)
     shown = commands(_TEXT)
-    assert len(shown) == 5
+    assert len(shown) == 6
     for command, answer in shown:
-        if "stop" in command:
-            await to_thread.run_sync(own.stop)
+        if "keeper stop" in command:
             refused = await to_thread.run_sync(
                 lambda: console.run("outlive keeper stop", OUTLIVE_STATE_DIR=state)
             )
@@ -67,7 +66,8 @@ async def test_every_file_of_the_state_folder_is_told(own: OutliveServer) -> Non
     layout = Layout("")
     paths = [getattr(layout, name) for name in dir(Layout) if isinstance(getattr(Layout, name), property)]
     assert told >= {path.removeprefix("/") for path in paths}
-    # But for SQLite's own; what is about to take the place of its older self has another name for a moment only.
+    # But for SQLite's own; what is about to take the place of its older self has another name for a moment
+    # only.
     untold: set[str] = set()
 
     def is_all_told() -> bool:

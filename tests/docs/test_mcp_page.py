@@ -1,4 +1,7 @@
-"""docs/mcp.md names every tool with every argument, and the keys of a result; its transcript is what a host really gets."""
+"""docs/mcp.md names every tool with every argument, and the keys of a result.
+
+Its transcript is what a host really gets.
+"""
 
 import ast
 import json
@@ -11,8 +14,6 @@ import msgspec
 import pytest
 
 from outlive.frontends.mcp.tools.table import (
-    CLAUDE_TOOLS,
-    CODEX_TOOLS,
     COMMAND_TOOLS,
     LEAN_TOOLS,
     PROCESS_TOOLS,
@@ -39,8 +40,6 @@ def _arguments(tool: Tool) -> set[str]:
     ("heading", "tools"),
     [
         ("## The lean tools", LEAN_TOOLS),
-        ("## The tool set `claude`", CLAUDE_TOOLS),
-        ("## The tool set `codex`", CODEX_TOOLS),
         ("## The command tools", COMMAND_TOOLS),
         ("## The process tools", PROCESS_TOOLS),
         ("## The terminal tools", TERMINAL_TOOLS),
@@ -55,9 +54,8 @@ def test_every_tool_and_argument_is_described(heading: str, tools: tuple[Tool, .
 def test_every_tool_set_is_described() -> None:
     rows = list(table_rows(section(_PAGE, "## Choosing the tools"), "set"))
     assert {words(row[0])[0] for row in rows} == set(TOOL_SETS)
-    for name in ("lean", "claude", "codex"):
-        (row,) = (row for row in rows if words(row[0]) == [name])
-        assert words(row[2]) == [tool.name for tool in TOOL_SETS[name]]
+    (row,) = (row for row in rows if words(row[0]) == ["lean"])
+    assert words(row[2]) == [tool.name for tool in LEAN_TOOLS]
 
 
 _MAKEFILE = """all:
@@ -81,7 +79,9 @@ def _transcript() -> Iterator[tuple[str, dict[str, object], str]]:
 
 
 def _comparable(answer: str) -> str:
-    """Return an answer without times and ports, and without blanks at the ends of lines, which no page keeps."""
+    """Return an answer without times and ports, and without blanks at the ends of lines, which no page
+    keeps.
+    """
     return _VARYING.sub("N", "\n".join(line.rstrip() for line in answer.strip().splitlines()))
 
 

@@ -1,4 +1,6 @@
-"""docs/operate.md, typed as a reader would: its consoles, and the drill of an upgrade there and back with two real wheels."""
+"""docs/operate.md, typed as a reader would: its consoles, and the drill of an upgrade there and back with two
+real wheels.
+"""
 
 import os
 import re
@@ -64,7 +66,7 @@ async def test_the_consoles_say_what_the_page_shows(tmp_path: Path, state: Path,
 
 
 def _wheel(into: Path, version: str, folder: Path) -> None:
-    """Build the wheel without a compiled program, under a version number."""
+    """Build the wheel under a version number."""
     for name in _SOURCES:
         source = ROOT / name
         if source.is_dir():
@@ -74,15 +76,14 @@ def _wheel(into: Path, version: str, folder: Path) -> None:
     owner = folder / "src" / "outlive" / "__init__.py"
     owner.write_text(owner.read_text().replace(f'"{outlive.__version__}"', f'"{version}"'))
     words = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(into), "."]
-    env = {**os.environ, "OUTLIVE_WHEEL": "python"}
-    done = subprocess.run(
-        words, cwd=folder, env=env, capture_output=True, text=True, timeout=_PATIENCE_S, check=False
-    )
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def _libraries(into: Path) -> Path:
-    """Link what outlive stands on into a folder, and not outlive: pip would take it for the version that is asked for."""
+    """Link what outlive stands on into a folder, and not outlive: pip would take it for the version that is
+    asked for.
+    """
     into.mkdir()
     for entry in Path(sysconfig.get_path("purelib")).iterdir():
         if not entry.name.startswith(("outlive", "_outlive")) and entry.suffix != ".pth":

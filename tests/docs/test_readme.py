@@ -47,7 +47,10 @@ def test_every_page_that_the_readme_names_exists() -> None:
 
 
 def test_what_the_readme_does_not_promise_of_loopback_is_what_is_true() -> None:
-    """Other accounts get 401 (tests/attacks asks every route); what runs or forwards as this user does not."""
+    """Other accounts get 401 (tests/attacks asks every route).
+
+    What runs or forwards as this user does not.
+    """
     points = section(_README, "## What it does not promise").split("\n* ")
     (loopback,) = (" ".join(point.split()) for point in points if "TCP" in point)
     assert "Another account of the machine gets 401 at every TCP port without a token" in loopback
@@ -93,7 +96,10 @@ def _a_copy(folder: Path) -> Path:
 
 
 def _type(console: Console, command: str, env: dict[str, str]) -> str:
-    """Type a command, and Ctrl-C where it goes on for ever; what it names goes into `env`, as in one shell."""
+    """Type a command, and Ctrl-C where it goes on for ever.
+
+    What it names goes into `env`, as in one shell.
+    """
     if command.startswith("ID=$("):
         ran = console.run(command.removeprefix("ID=$(").removesuffix(")"), **env)
         env["ID"] = ran.stdout.strip()

@@ -1,4 +1,7 @@
-"""docs/images/survive.svg shows what examples/survive.py prints today; the same script draws it of a run that takes place now."""
+"""docs/images/survive.svg shows what examples/survive.py prints today.
+
+The same script draws it of a run that takes place now.
+"""
 
 import re
 from pathlib import Path
@@ -21,7 +24,10 @@ def _lines(picture: str) -> list[str]:
 
 
 def _said(lines: list[str]) -> list[str]:
-    """Return what the demonstration says itself; which of the command's lines was on its way differs from run to run."""
+    """Return what the demonstration says itself.
+
+    Which of the command's lines was on its way differs from run to run.
+    """
     return [line for line in lines if not line.startswith("line ")]
 
 

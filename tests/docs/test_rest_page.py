@@ -1,4 +1,6 @@
-"""docs/rest.md works as printed: its curl lines with real curl, its program, its tables against the document."""
+"""docs/rest.md works as printed: its curl lines with real curl, its program, its tables against the
+document.
+"""
 
 import asyncio
 import json
@@ -23,7 +25,9 @@ _ADDRESS = "http://localhost:8181"
 
 
 def _pattern(shown: str) -> str:
-    """Return what an answer like the one shown looks like; … stands for anything, empty lines are not shown."""
+    """Return what an answer like the one shown looks like; … stands for anything, empty lines are not
+    shown.
+    """
     return r"\s*".join(re.escape(line).replace("…", ".*") for line in shown.splitlines())
 
 

@@ -1,4 +1,6 @@
-"""No member goes over the wire that the documents do not have: calls at each door, compared with docs/messages.md and OpenAPI."""
+"""No member goes over the wire that the documents do not have: calls at each door, compared with
+docs/messages.md and OpenAPI.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping

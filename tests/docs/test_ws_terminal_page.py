@@ -1,4 +1,6 @@
-"""docs/ws-terminal.md says what the door says: every message with its members, every status, programs that run."""
+"""docs/ws-terminal.md says what the door says: every message with its members, every status, programs that
+run.
+"""
 
 import asyncio
 import re

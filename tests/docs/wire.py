@@ -1,7 +1,8 @@
-"""What really goes over the wire: calls at each door over sockets of the test's own, and the members that came back.
+"""What really goes over the wire: calls at each door over sockets of the test's own, and the members that
+came back.
 
-A member is its path, like `sandbox.profile` or `chunks.data`; items of an array count as one. Below `NAMED_BY_CALLERS` names
-are the caller's own (`tags`, variables) or those of a shape that is told elsewhere.
+A member is its path, like `sandbox.profile` or `chunks.data`; items of an array count as one. Below
+`NAMED_BY_CALLERS` names are the caller's own (`tags`, variables) or those of a shape that is told elsewhere.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ from typing import Any
 from websockets.sync.client import ClientConnection, connect
 
 NAMED_BY_CALLERS = frozenset({"tags", "env", "details", "structuredContent"})
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 def members(value: object, path: str = "") -> Iterator[str]:
@@ -33,7 +34,6 @@ class Wire:
     """A JSON-RPC connection that keeps the results by method and the notifications by name."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        """Talk over an open WebSocket."""
         self.results: dict[str, set[str]] = {}
         self.notified: dict[str, set[str]] = {}
         self.errors: set[str] = set()

@@ -1,1 +1,3 @@
-"""One verdict at every door: the same request is taken, or refused for the same reason, wherever it comes in."""
+"""One verdict at every door: the same request is taken, or refused for the same reason, wherever it comes
+in.
+"""

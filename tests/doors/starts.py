@@ -1,7 +1,7 @@
 """One start at each door: members as JSON-RPC names them go in, a verdict comes out.
 
-A verdict is "accepted" or the error's slug. MCP tools name no slug in their answers (promise S1.7), and neither does the exit
-code of the command line: there it is "refused". None: the door has no such option.
+A verdict is "accepted" or the error's slug. MCP tools name no slug in their answers (promise S1.7), and
+neither does the exit code of the command line: there it is "refused". None: the door has no such option.
 """
 
 from collections.abc import Callable, Mapping

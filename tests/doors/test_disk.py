@@ -1,5 +1,8 @@
-"""What takes the disk, at every door: the same facts, of the caller's own processes only."""
+"""What takes the disk, at every door: the same facts, of the caller's own processes only. And a state folder
+that is gone.
+"""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,11 +10,15 @@ import msgspec
 import pytest
 
 from outlive.client import Client
+from outlive.core.layout import Layout
+from outlive.keeper.common.locks import holder_of
 from outlive.operations.answers import DiskUsageAnswer, RetentionRule
 from tests.docs.wire import Wire
+from tests.doors.starts import REFUSED, command_tools, json_rpc, lean, python_client, rest_door, shell_tool
 from tests.keeper.client import until
+from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
-from tests.support.processes import Gate
+from tests.support.processes import Gate, is_alive
 from tests.support.server import OutliveServer, run_outlive
 
 
@@ -100,3 +107,53 @@ def test_another_principal_sees_nothing_of_it(served: OutliveServer) -> None:
     answer = msgspec.convert(seen.json, DiskUsageAnswer)
     assert (answer.processes, answer.bytes, answer.projects, answer.states) == (0, 0, [], {})
     assert [(one.processes, one.bytes, one.next_at) for one in answer.retention] == [(0, 0, None)] * 3
+
+
+def _is_removed(folder: Path) -> bool:
+    """Remove it; its server may write a file into it meanwhile."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
+
+
+@pytest.mark.promise("F.degraded")
+def test_a_folder_that_is_gone_is_said_at_once_and_the_next_one_is_left_alone(tmp_path: Path) -> None:
+    """The next folder at its path has a keeper of its own, which is none of the old server's."""
+    folder = tmp_path / "state"
+    with OutliveServer(folder) as old, Wire.dialled(old.url) as wire, Client(url=old.url) as client:
+        tools = RawCaller.begin(old.mcp_url)
+        doors = {
+            "jsonrpc": json_rpc(wire),
+            "rest": rest_door(RestCaller(old.rest_url)),
+            "client": python_client(client),
+            "mcp run": lean(tools),
+            "mcp command_execute": command_tools(tools),
+            "mcp execute_linux_shell_command": shell_tool(tools),
+        }
+
+        def said() -> dict[str, str | None]:
+            return {name: start({"command": "true"}) for name, start in doors.items()}
+
+        assert set(said().values()) == {"accepted"}
+        supervisor = holder_of(Layout(str(folder)).supervisor_lock)
+        assert supervisor
+        until(lambda: _is_removed(folder), "its removal")
+        until(lambda: not is_alive(supervisor), "the end of its keeper")
+        gone = {name: REFUSED if name.startswith("mcp") else "folder_gone" for name in doors}
+        assert said() == gone
+        with OutliveServer(folder) as new:
+            assert said() == gone
+            assert RestCaller(new.rest_url).call("GET", "/v1/processes").json["processes"] == []
+            assert old.stop() == 0
+
+
+@pytest.mark.promise("F.degraded")
+def test_the_folder_of_what_waits_is_made_anew_if_it_was_removed(served: OutliveServer, gate: Gate) -> None:
+    with Client(served.state_dir, start_server=False) as client:
+        first = client.start(gate.wait, group="g", group_limit=1)
+        shutil.rmtree(served.state_dir / "waiting")
+        until((served.state_dir / "waiting").exists, "the folder")
+        second = client.start("exit 4", group="g")
+        assert second.info().state == "queued"
+        gate.open()
+        assert first.wait(30).exit_code == 0
+        assert second.wait(30).exit_code == 4

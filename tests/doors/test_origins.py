@@ -1,4 +1,6 @@
-"""Where a start came from is told at every door, and still after a kill of the server and the loss of its registry."""
+"""Where a start came from is told at every door, and still after a kill of the server and the loss of its
+registry.
+"""
 
 import os
 import sys

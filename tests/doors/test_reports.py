@@ -1,4 +1,6 @@
-"""What happened in a span of time, at every door: counted of the caller's own processes, beside the audit log for admins."""
+"""What happened in a span of time, at every door: counted of the caller's own processes, beside the audit log
+for admins.
+"""
 
 import json
 from collections.abc import Iterator

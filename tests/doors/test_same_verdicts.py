@@ -147,7 +147,9 @@ def test_a_start_has_one_verdict(name: str, doors: dict[str, Door]) -> None:
 
 
 def test_a_key_is_taken_twice_and_refused_with_another_command(doors: dict[str, Door]) -> None:
-    """Each door has a key of its own: the command line and the tools start in projects, the others in none."""
+    """Each door has a key of its own: the command line and the tools start in projects, the others in
+    none.
+    """
     found = {}
     for door, start in doors.items():
         key = f"twice at {door}"

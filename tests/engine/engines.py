@@ -9,13 +9,16 @@ from outlive.backends.contract import Backend
 from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING
+from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
+from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.server_lock import ServerLock
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix
 from outlive.placement.contract import Placement
+from tests.support.processes import end
 
 ME = Owner(principal="me", connection_id="c1")
 
@@ -23,11 +26,12 @@ ME = Owner(principal="me", connection_id="c1")
 class _KnowingEngine(Engine):
     """One that is open once everything is known, so that a test may ask `live` at once.
 
-    It holds the folder's lock as a server does: without it a guardian that sees services wanted starts a server beside it.
+    It holds the folder's lock as a server does: without it a guardian that sees services wanted starts a
+    server beside it.
     """
 
     async def __aenter__(self) -> Self:
-        self._lock = ServerLock(Layout(self.settings.state_dir)).__enter__()
+        self._lock = _taken(Layout(self.settings.state_dir))
         try:
             await super().__aenter__()
             async with asyncio.timeout(30):
@@ -42,6 +46,20 @@ class _KnowingEngine(Engine):
             await super().__aexit__(*exception)
         finally:
             self._lock.__exit__(None, None, None)
+
+
+def _taken(layout: Layout) -> ServerLock:
+    """Take the folder's lock; a server that was started since the last engine closed is ended: by a guardian,
+    or by a command that called outlive.
+    """
+    while True:
+        try:
+            return ServerLock(layout).__enter__()
+        except ConfigInvalid:
+            pid = holder_of(layout.server_lock)
+            if not pid or pid == os.getpid():
+                raise
+            end(pid)
 
 
 def an_engine(

@@ -20,7 +20,6 @@ class FakeKeeper:
     """Listens on a state folder's keeper socket; one connection at a time."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Listen."""
         self.path = Layout(str(state_dir)).keeper_socket
         self.listener: socket.socket | None = None
         self.connection: socket.socket | None = None
@@ -58,7 +57,7 @@ class FakeKeeper:
         await self.accept()
         hello, _ = await self.receive()
         assert (hello["op"], hello["role"]) == ("hello", "server")
-        self.answer(hello, version=1, supervisor={"pid": 4242})
+        self.answer(hello, supervisor={"pid": 4242})
         self.send(b"D" + b"".join(bells) + SYNC)
 
     async def receive(self) -> tuple[Message, bytes]:

@@ -1,6 +1,8 @@
-"""A place of execution in memory that does each thing when a test says so, for orders that a real keeper meets too seldom.
+"""A place of execution in memory that does each thing when a test says so, for orders that a real keeper
+meets too seldom.
 
-A start is committed as the keeper does it: by renaming a folder into the process's place, whoever comes first.
+A start is committed as the keeper does it: by renaming a folder into the process's place, whoever comes
+first.
 """
 
 import asyncio
@@ -28,7 +30,6 @@ class AskedStart:
     def __init__(
         self, process_id: ProcessId, spec: bytes, settle: Callable[[StartOutcome | OutliveError], None]
     ) -> None:
-        """Keep it until the test lets it arrive."""
         self.process_id = process_id
         self.spec = spec
         self.settle = settle
@@ -55,7 +56,6 @@ class HeldBackend:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        """Begin with the folders that a keeper makes."""
         self._state_dir = state_dir
         for name in ("processes", "prepared"):
             (state_dir / name).mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,10 @@ class HeldBackend:
         listener.ring([*(self._bell(one, Phase.RUNNING) for one in self.running), _SYNC])
 
     async def close(self) -> None:
-        """Tell nothing more; what was asked may still arrive, as from the socket of a server that has died."""
+        """Tell nothing more.
+
+        What was asked may still arrive, as from the socket of a server that has died.
+        """
         self._listener = None
 
     async def start(
@@ -127,7 +130,9 @@ class HeldBackend:
         asked.finish(BackendUnavailable("timeout", "The keeper did not answer."))
 
     def leave_open(self, asked: AskedStart) -> None:
-        """Let the caller go without an answer, as a node that is silent; `AskedStart.settle` takes the answer later."""
+        """Let the caller go without an answer, as a node that is silent; `AskedStart.settle` takes the answer
+        later.
+        """
         self.asked.remove(asked)
         asked.answer.set_exception(BackendUnavailable("start_unanswered", "The node has not answered."))
 

@@ -1,6 +1,9 @@
-"""A queued command whose turn comes while somebody cancels it: it runs and is stopped, or never runs; nothing between.
+"""A queued command whose turn comes while somebody cancels it: it runs and is stopped, or never runs.
 
-The moments are made, not waited for: a keeper that is held, a backend that carries out a start when it is told to.
+Nothing between.
+
+The moments are made, not waited for: a keeper that is held, a backend that carries out a start when it is
+told to.
 """
 
 import asyncio
@@ -54,7 +57,7 @@ async def serve():
         await asyncio.sleep(1000)
 
 asyncio.run(serve())
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @pytest.fixture
@@ -88,7 +91,9 @@ def _assert_never_ran(process: Process) -> None:
 
 
 async def test_a_cancel_right_after_the_admission_ends_it(own_house: House, gate: Gate) -> None:
-    """The cancel is asked before the admission's own task has run: the keeper would hear of it before the start."""
+    """The cancel is asked before the admission's own task has run: the keeper would hear of it before the
+    start.
+    """
     async with an_engine(own_house.state_dir) as engine:
         first, second = await _behind(engine, gate, "sleep 1000")
         third = await engine.starts.start(Command(line="exit 3", group="g"), owner=ME)
@@ -107,10 +112,13 @@ async def test_a_cancel_right_after_the_admission_ends_it(own_house: House, gate
         assert (record.cause, record.error) == (Cause.CANCEL, _NOTE)
 
 
+@pytest.mark.usefixtures("stays_stopped")
 async def test_a_start_that_the_keeper_reads_after_the_cancel_starts_nothing(
     own_house: House, gate: Gate, tmp_path: Path
 ) -> None:
-    """The keeper is stopped while its turn comes: the start lies in its socket when the cancel is answered."""
+    """The keeper is stopped while its turn comes: the start lies in its socket when the cancel is
+    answered.
+    """
     trace = tmp_path / "ran"
     async with an_engine(own_house.state_dir) as engine:
         first, second = await _behind(engine, gate, f"touch {trace}")
@@ -153,7 +161,9 @@ async def test_a_start_of_a_server_that_died_does_not_undo_the_cancel_of_its_suc
 async def test_a_cancel_while_the_keeper_is_away_keeps_it_from_running(
     held: HeldBackend, tmp_path: Path
 ) -> None:
-    """The start got no answer and will be asked again: until then nobody may say that it was cancelled in vain."""
+    """The start got no answer and will be asked again: until then nobody may say that it was cancelled in
+    vain.
+    """
     async with an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
         await engine.queue.set_limit("me", "g", 2)
@@ -192,7 +202,9 @@ async def test_a_command_that_runs_before_the_cancel_arrives_is_stopped(
 async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_again(
     held: HeldBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node was silent first, and then had no room: the command goes on waiting for its turn, and runs once."""
+    """The node was silent first, and then had no room: the command goes on waiting for its turn, and runs
+    once.
+    """
     monkeypatch.setattr(admitted_starts, "_RETRY_S", 0.01)
     async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
@@ -409,7 +421,10 @@ _WORDS = st.tuples(
 def test_whatever_happens_in_whatever_order_who_was_told_cancelled_does_not_run(
     tmp_path: Path, chapters: list[list[tuple[str, int]]]
 ) -> None:
-    """Starts, cancels, ends, limits and servers that come and go; what a dead server asked may arrive at any time."""
+    """Starts, cancels, ends, limits and servers that come and go.
+
+    What a dead server asked may arrive at any time.
+    """
     with tempfile.TemporaryDirectory(dir=tmp_path) as folder:
         asyncio.run(_Story(Path(folder)).tell(chapters))
 
@@ -417,7 +432,9 @@ def test_whatever_happens_in_whatever_order_who_was_told_cancelled_does_not_run(
 async def test_an_end_that_comes_before_the_answer_to_the_start_is_found_with_both(
     held: HeldBackend, tmp_path: Path
 ) -> None:
-    """A quick command on a busy machine: its row is written, and it is let go of, before it is known when it was started."""
+    """A quick command on a busy machine: its row is written, and it is let go of, before it is known when it
+    was started.
+    """
     async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
         starting = asyncio.ensure_future(engine.starts.start(Command(line="true"), owner=ME))
         await poll_until(lambda: bool(held.asked))

@@ -1,10 +1,14 @@
-"""Approvals: what a rule asks about waits on disk until a person decides; a crash of the server changes nothing of that."""
+"""Approvals: what a rule asks about waits on disk until a person decides.
+
+A crash of the server changes nothing of that.
+"""
 
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -46,7 +50,7 @@ async def serve():
         await asyncio.sleep(1000)
 
 asyncio.run(serve())
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 def _rules(*texts: str) -> tuple[Rule, ...]:
@@ -165,6 +169,111 @@ async def test_what_is_denied_by_a_rule_is_refused_at_once(asking: Engine) -> No
     assert (await run(asking, "echo free")).record.exit_code == 0
 
 
+async def test_what_a_start_replaces_runs_until_the_new_command_needs_no_yes(asking: Engine) -> None:
+    """A start that is asked about ends nothing, neither before the yes nor while it waits."""
+    running = await asking.starts.start(Command(line="exec sleep 1000", name="web"), owner=ME)
+    for command in (
+        Command(line="cat", name="web", replaces=True),
+        Command(line="cat", name="web"),
+    ):
+        with pytest.raises(InvalidState) as taken:
+            await asking.starts.start(command, owner=ME)
+        assert taken.value.code == "name_taken"
+        assert ("approve" in taken.value.hint) == command.replaces
+        assert running.state is State.RUNNING
+    assert asking.approvals.waiting() == []
+    # What no rule asks about replaces it.
+    new = await asking.starts.start(Command(line="echo hi", name="web", replaces=True), owner=ME)
+    await _ended(asking, new)
+    assert running.is_ended
+
+
+def _script(folder: Path) -> Path:
+    file = folder / "check"
+    file.write_text("#!/bin/sh\necho good\n")
+    file.chmod(0o755)
+    return file
+
+
+async def test_a_file_that_changes_before_the_yes_is_not_what_was_asked_about(
+    own_house: House, tmp_path: Path
+) -> None:
+    script = _script(tmp_path)
+    async with an_engine(own_house.state_dir, policy=CommandPolicy(ask=_rules("check"))) as engine:
+        process = await engine.starts.start(Command(argv=("./check",), cwd=str(tmp_path)), owner=ME)
+        script.write_text("#!/bin/sh\necho evil\n")
+        with pytest.raises(InvalidState) as changed:
+            await _approve(engine, process)
+        assert (changed.value.code, "check" in changed.value.message) == ("approval_changed", True)
+        assert process.record.waits_for == "approval"
+        # As it was: it is what was asked about.
+        script.write_text("#!/bin/sh\necho good\n")
+        await _approve(engine, process)
+        await _ended(engine, process)
+        assert await output_of(process) == (b"good\n", b"")
+
+
+async def test_names_that_are_no_text_are_approved_as_others(own_house: House, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xfe")).write_text("said")
+    async with an_engine(own_house.state_dir, policy=ASKING) as engine:
+        command = Command(argv=("cat", os.fsdecode(b"\xfe")), cwd=str(folder))
+        process = await engine.starts.start(command, owner=ME)
+        assert process.record.approval is not None
+        assert process.record.approval.files[os.fsdecode(b"\xfe")]
+    async with an_engine(own_house.state_dir, policy=ASKING) as engine:
+        process = await engine.queries.find(process.process_id)
+        await _approve(engine, process)
+        await _ended(engine, process)
+        assert await output_of(process) == (b"said", b"")
+
+
+async def test_a_file_that_changes_between_the_yes_and_the_turn_never_runs(
+    own_house: House, tmp_path: Path, gate: Gate
+) -> None:
+    script = _script(tmp_path)
+    policy = CommandPolicy(ask=_rules("check"), opaque=Verdict.ALLOW)
+    async with an_engine(own_house.state_dir, policy=policy) as engine:
+        await engine.starts.start(Command(line=gate.wait, group="g", group_limit=1), owner=ME)
+        command = Command(argv=("./check",), cwd=str(tmp_path), group="g")
+        process = await engine.starts.start(command, owner=ME)
+        await _approve(engine, process)
+        assert process.record.waits_for == "group"
+    async with an_engine(own_house.state_dir, policy=policy) as engine:  # it is kept on disk
+        process = await engine.queries.find(process.process_id)
+        script.write_text("#!/bin/sh\necho evil\n")
+        gate.open()
+        await _ended(engine, process)
+        assert process.state is State.FAILED_TO_START
+        assert "is not what it was" in str(process.record.error)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (Command(argv=("make", "test")), "'make' starts others (runs the commands of a build file)"),
+        (Command(line="nice make test"), "what the files that it reads say by then runs as well"),
+        (Command(argv=("./check",)), "'check', a script for 'sh', starts others (a shell runs"),
+        (Command(argv=("cat",), stdin="pipe"), "What is sent to its input is not known yet"),
+    ],
+)
+async def test_the_question_says_what_a_yes_is_not_about(
+    shared_house: House, tmp_path: Path, command: Command, said: str
+) -> None:
+    _script(tmp_path)
+    make = tmp_path / "make"
+    make.symlink_to("/bin/true")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    policy = CommandPolicy(ask=_rules("make *", "check", "cat"))
+    environment = {**os.environ, "PATH": path}
+    async with an_engine(shared_house.state_dir, policy=policy, environment=environment) as engine:
+        process = await engine.starts.start(replace(command, cwd=str(tmp_path)), owner=ME)
+        assert process.record.approval is not None
+        assert said in process.record.approval.reason
+        await engine.controls.cancel(process, note="")
+
+
 async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: House, gate: Gate) -> None:
     policy = CommandPolicy(ask=_rules("echo"), opaque=Verdict.ALLOW)
     async with an_engine(own_house.state_dir, policy=policy) as engine:
@@ -187,7 +296,9 @@ async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: Hous
 async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
     own_house: House, tmp_path: Path, *, approves: bool
 ) -> None:
-    """SIGKILL while two wait, one of them just approved or not: each runs exactly once, when it is approved."""
+    """SIGKILL while two wait, one of them just approved or not: each runs exactly once, when it is
+    approved.
+    """
     root = str(Path(__file__).parents[2])
     notes = [tmp_path / "first", tmp_path / "second"]
     argvs = [["tee", "-a", str(note)] for note in notes]
@@ -237,14 +348,11 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
     waiting = Path(own_house.layout.waiting)
     async with an_engine(own_house.state_dir, policy=ASKING) as engine:
         process = await engine.starts.start(Command(line="cat"), owner=ME)
-        blocker = Path(f"{waiting}/{process.process_id}.new")
-        await asyncio.to_thread(blocker.mkdir)  # nothing can be written there, not even by root
+        moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
         with pytest.raises(LimitExceeded) as full:
             await _approve(engine, process)
         assert full.value.code == "disk_full"
         assert len(engine.approvals.waiting()) == 1
-        await asyncio.to_thread(blocker.rmdir)
-        moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
         with pytest.raises(LimitExceeded):
             await engine.starts.start(Command(line="cat"), owner=ME)
         await asyncio.to_thread(moved.rename, waiting)

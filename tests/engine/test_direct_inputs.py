@@ -14,8 +14,10 @@ from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.controls import CloseInput
 from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.layout import Layout
+from outlive.discovery.keeper import ensure_keeper
 from outlive.engine import Engine, Process
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.sockets import connect_unix
 from tests.engine.engines import ME, an_engine, output_of
 from tests.support.processes import Gate
@@ -38,6 +40,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.sha256(data).hexdigest().encode()
 
 
+@pytest.mark.usefixtures("stays_stopped")
 async def test_an_input_in_full_flow_does_not_pass_the_keeper(engine: Engine) -> None:
     """A supervisor that does nothing at all delays no byte of it."""
     process = await _started(engine, "sha256sum")
@@ -134,6 +137,7 @@ async def test_a_pipe_is_given_back_when_nothing_is_written(
 ) -> None:
     """A descendant may wait for the end of the input although nothing asks for that any more."""
     monkeypatch.setattr(direct_inputs, "_LINGER_S", 0.05)
+    await asyncio.to_thread(claim_folder, Layout(str(tmp_path)))
     backend = LocalBackend(str(tmp_path), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     async with an_engine(tmp_path, backend=backend) as engine:
         process = await _started(engine, "cat >/dev/null")

@@ -1,4 +1,6 @@
-"""Nodes that are found: used as if they had been added, kept over a restart, and never against an operator's word."""
+"""Nodes that are found: used as if they had been added, kept over a restart, and never against an operator's
+word.
+"""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""Groups: how many run at once, who waits, what a crash of the server costs them, and verbs on many at once."""
+"""Groups: how many run at once, who waits, what a crash of the server costs them, and verbs on many at
+once.
+"""
 
 import asyncio
 import os
@@ -188,7 +190,9 @@ async def test_what_cannot_be_started_when_its_turn_comes_is_told_and_the_next_o
 
 @pytest.mark.thorough
 async def test_a_killed_server_costs_nobody_his_place(own_house: House, tmp_path: Path) -> None:
-    """SIGKILL while two run and four wait: the next server admits them in order, each once, also after a second kill."""
+    """SIGKILL while two run and four wait: the next server admits them in order, each once, also after a
+    second kill.
+    """
     root = str(Path(__file__).parents[2])
     starts = tmp_path / "starts"
     gate = Gate(tmp_path / "gate")

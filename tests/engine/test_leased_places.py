@@ -1,4 +1,6 @@
-"""Places that are leased by something else, which answers later: a start is answered once it runs, as where places are counted here."""
+"""Places that are leased by something else, which answers later: a start is answered once it runs, as where
+places are counted here.
+"""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""What is left of a finished command in the server: nothing, and without the collector's help (decision 91)."""
+"""What is left of a finished command in the server: nothing, and without the collector's help (decision
+91).
+"""
 
 import asyncio
 import gc

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends import keeper_link, local
+from outlive.backends import direct_inputs, keeper_link, local
 from outlive.backends.contract import Backend, Bell, StartOutcome
 from outlive.backends.local import LocalBackend
 from outlive.core.controls import CloseInput, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
+from outlive.core.events import KeeperBounds
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.placement.fleet import FleetNode
@@ -26,7 +27,6 @@ class Listener:
     """Remembers what it is told; `fault` is raised once by the next ring."""
 
     def __init__(self) -> None:
-        """Nothing was told yet."""
         self.told: list[str] = []
         self.bells: list[Bell] = []
         self.fault: Exception | None = None
@@ -36,7 +36,12 @@ class Listener:
         """Remember."""
         self.told.append("opened")
 
-    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:  # noqa: ARG002 -- the protocol's
+    def link_ready(
+        self,
+        keeper_pid: int,
+        sessions: tuple[int, ...] = (),  # noqa: ARG002 -- the protocol's
+        bounds: KeeperBounds | None = None,  # noqa: ARG002 -- the protocol's
+    ) -> None:
         """Remember."""
         self.told.append(f"ready {keeper_pid}")
 
@@ -211,7 +216,9 @@ async def collect(call: object) -> object:
 async def test_a_start_that_was_sent_and_not_answered_may_run(
     keeper: FakeKeeper, listener: Listener, monkeypatch: pytest.MonkeyPatch, *, dies: bool
 ) -> None:
-    """Its id is in the answer, and "try again" is not: whether the keeper is silent, or has gone and not come back."""
+    """Its id is in the answer, and "try again" is not: whether the keeper is silent, or has gone and not come
+    back.
+    """
     monkeypatch.setattr(local, "_START_S", 0.2)
     async with opened(keeper, listener) as backend:
         asked = asyncio.ensure_future(collect(backend.start(ID, b"spec", b"", settle=lambda _: None)))
@@ -352,6 +359,7 @@ async def test_callers_wait_when_the_keeper_does_not_read(
     """A full socket makes requests wait in order; beyond the bound, callers wait before they ask."""
     monkeypatch.setattr(keeper_link, "_MAX_UNSENT", 5)
     monkeypatch.setattr(local, "_ANSWER_S", 10.0)
+    monkeypatch.setattr(direct_inputs, "_MAX_HELD", 0)  # each write is a request
     async with opened(keeper, listener) as backend, asyncio.TaskGroup() as group:
         data = bytes(60_000)
         writes = [group.create_task(backend.write(ID, data + b"%d" % number)) for number in range(30)]

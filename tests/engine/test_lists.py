@@ -1,4 +1,6 @@
-"""What a server says at its start about lists that allow more than they seem to, and how it finds programs."""
+"""What a server says at its start about lists that allow more than they seem to, and how it finds
+programs.
+"""
 
 import logging
 import os

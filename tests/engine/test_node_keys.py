@@ -1,4 +1,6 @@
-"""Codes and credentials of nodes: whichever side is killed at whichever step, the node has one that counts, and no older one does."""
+"""Codes and credentials of nodes: whichever side is killed at whichever step, the node has one that counts,
+and no older one does.
+"""
 
 import asyncio
 import tempfile
@@ -25,7 +27,6 @@ class Gateway:
     """The keys of a state folder, which are read anew after each kill."""
 
     def __init__(self, folder: str) -> None:
-        """Begin with one node, which was invited."""
         self._folder = folder
         self.now = 1_000_000.0
         self.restart()
@@ -169,7 +170,9 @@ def test_a_node_that_was_removed_meanwhile_is_let_in_no_more(gateway: Gateway) -
 def test_what_a_node_calls_itself_is_replaced_each_time_and_never_the_operators_word(
     gateway: Gateway,
 ) -> None:
-    """A node that says something new at each connection fills neither the memory nor the disk, and may take a label back."""
+    """A node that says something new at each connection fills neither the memory nor the disk, and may take a
+    label back.
+    """
     entry = replace(gateway.declared.entries["far"], labels={"zone": "eu"})
     gateway.run(gateway.declared.keep(entry))
     secret = gateway.code

@@ -1,4 +1,6 @@
-"""What a live tree looks like: processor time, memory, pids, ports, and whether it waits for input or a secret."""
+"""What a live tree looks like: processor time, memory, pids, ports, and whether it waits for input or a
+secret.
+"""
 
 import asyncio
 import os
@@ -17,7 +19,7 @@ from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 from tests.support.processes import is_alive
 
-_PATIENCE_S = 15
+_PATIENCE_S = 60
 
 
 async def _seen(engine: Engine, process: Process, wanted: Callable[[Observation], bool]) -> Observation:

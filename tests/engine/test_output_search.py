@@ -1,4 +1,6 @@
-"""The search through all output in slices: two threads find what one would, in the same order, and every slice says how far it came."""
+"""The search through all output in slices: two threads find what one would, in the same order, and every
+slice says how far it came.
+"""
 
 import asyncio
 
@@ -38,7 +40,10 @@ def _lines(slices: list[SearchSlice]) -> list[tuple[str, int, bytes]]:
 
 
 async def _written(engine: Engine) -> tuple[list[Process], int]:
-    """Run 24 processes with up to 50 hits each between other lines, some of 3 MB; return them and how much they wrote."""
+    """Run 24 processes with up to 50 hits each between other lines, some of 3 MB.
+
+    Return them and how much they wrote.
+    """
     owner = Owner(principal=_PRINCIPAL)
     processes = []
     for number in range(24):

@@ -1,4 +1,6 @@
-"""Places: what a command needs of its machine is counted, what has no room waits in order, and a crash costs it nothing."""
+"""Places: what a command needs of its machine is counted, what has no room waits in order, and a crash costs
+it nothing.
+"""
 
 import asyncio
 import os
@@ -95,7 +97,9 @@ async def test_what_does_not_wait_is_refused_and_leaves_nothing(own_house: House
 async def test_what_no_single_gpu_has_room_for_is_refused_and_may_be_asked_for_again(
     own_house: House, tmp_path: Path
 ) -> None:
-    """A server that is this one's gateway asks each second, under the same id: what was refused must not stand here as failed."""
+    """A server that is this one's gateway asks each second, under the same id: what was refused must not
+    stand here as failed.
+    """
     gate, process_id = Gate(tmp_path / "gate"), new_process_id(1, os.urandom(RANDOM_BYTES))
     placement = StaticPlacement([FleetNode(name="local", capacity=Amounts.of(cpu=9, gpu=2))])
     async with an_engine(own_house.state_dir, placement=placement, gpus=("0", "1")) as engine:
@@ -183,7 +187,10 @@ async def test_a_group_keeps_its_order_and_its_limit(own_house: House, tmp_path:
 
 
 async def test_a_killed_server_costs_neither_turn_nor_place(own_house: House, tmp_path: Path) -> None:
-    """Two run and three wait when the server is killed; the next one counts what runs, and starts each that waits once."""
+    """Two run and three wait when the server is killed.
+
+    The next one counts what runs, and starts each that waits once.
+    """
     gate = Gate(tmp_path / "gate")
     line = f"echo {{}} >> {tmp_path}/ran; {gate.wait}"
     root = str(Path(__file__).parents[2])

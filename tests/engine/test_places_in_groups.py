@@ -1,4 +1,6 @@
-"""Groups and places together: what has its turn in its group waits for a place alone, and what has none keeps no machine."""
+"""Groups and places together: what has its turn in its group waits for a place alone, and what has none keeps
+no machine.
+"""
 
 import asyncio
 from pathlib import Path

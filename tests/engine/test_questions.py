@@ -17,15 +17,15 @@ from outlive.core.controls import Pause, Resume
 from outlive.core.events import Event, InputRequested
 from outlive.core.identity import ProcessId
 from outlive.core.process import InputWait, Waiting
+from outlive.discovery.keeper import ensure_keeper
 from outlive.engine import Engine, Process
 from outlive.engine.processes.process import until
 from outlive.engine.processes.question_watch import is_prompt
-from outlive.keeper.common.launch import ensure_keeper
 from outlive.keeper.common.sockets import connect_unix
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 
-_PATIENCE_S = 15
+_PATIENCE_S = 60
 _PYTHON = shlex.quote(sys.executable)
 
 
@@ -126,11 +126,74 @@ async def test_a_pager_is_noticed(engine: Engine) -> None:
 async def test_node_asking_is_noticed(engine: Engine) -> None:
     if shutil.which("node") is None:
         pytest.skip("no node here")
-    asks = "require('readline').createInterface({input: process.stdin, output: process.stdout}).question('Name? ', () => 0)"
+    asks = (
+        "require('readline').createInterface({input: process.stdin, output: "
+        "process.stdout}).question('Name? ', () => 0)"
+    )
     for pty in (True, False):
         process = await _started(engine, f"node -e {shlex.quote(asks)}", pty=pty)
         assert await _waiting(engine, process) == "input"
         await _ended(engine, process)
+
+
+_READLINE = "require('readline').createInterface({input: process.stdin, output: process.stdout})"
+_TIMER_OF_SECONDS = "setInterval(() => 0, 7000);"
+_RAW = "process.stdin.setRawMode(true); process.stdin.on('data', () => 0);"
+
+
+def _node(program: str) -> str:
+    return f"node -e {shlex.quote(program)}"
+
+
+@pytest.mark.promise("N.noticed")
+@pytest.mark.parametrize(
+    ("line", "pty"),
+    [
+        ("cd $(mktemp -d) && exec npm init", True),
+        (_node(f"{_TIMER_OF_SECONDS} {_READLINE}.question('Name? ', () => 0)"), True),
+        (_node(f"{_TIMER_OF_SECONDS} {_READLINE}.question('Name? ', () => 0)"), False),
+        (_node(_TIMER_OF_SECONDS + _RAW + r"process.stdout.write('? Pick one\n> a\n  b\x1b[1A')"), True),
+        (_node(_RAW + r"process.stdout.write('\x1b[?25l? Pick one\n> a\n  b\n')"), True),
+    ],
+    ids=["npm init", "readline", "readline on a pipe", "as inquirer's list", "as a menu of clack"],
+)
+async def test_what_asks_on_node_beside_its_timers_is_noticed(
+    engine: Engine, line: str, *, pty: bool
+) -> None:
+    """V8's own timers give each sleep a deadline of seconds."""
+    if shutil.which("npm") is None:
+        pytest.skip("no node here")
+    process = await _started(engine, line, pty=pty)
+    assert await _waiting(engine, process) == "input"
+    assert process.is_asking
+    await _ended(engine, process)
+
+
+@pytest.mark.promise("N.noticed", "N.prompt")
+@pytest.mark.parametrize(
+    "line",
+    [
+        _node(_RAW + "setInterval(() => 0, 7000); console.log('Watch usage: press q to quit')"),
+        _node(_RAW + "console.log('ready on port 3000, press h for help')"),
+        _node(_RAW + r"setInterval(() => process.stdout.write('\r12:00'), 1000)"),
+        "exec node -i",
+    ],
+    ids=["a watcher with a timer", "a dev server", "a clock", "node's own prompt"],
+)
+async def test_what_listens_for_keys_on_node_asks_nothing(
+    engine: Engine, backend: _CountedBackend, line: str
+) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("no node here")
+    process = await _started(engine, line, pty=True)
+    async with asyncio.timeout(_PATIENCE_S):
+        await until(process, lambda one: one.status.stdout_bytes > 0)
+    if "12:00" in line:  # it prints more often than it is looked at
+        await until(process, lambda one: one.status.stdout_bytes > len("\r12:00") * 3)
+    else:
+        await backend.looked(process, backend.looks.get(process.process_id, 0) + 2)
+    assert not process.is_asking
+    await _ended(engine, process)
 
 
 _POLLS = "import os, select\nwhile True: select.select([0], [], [], 0.05)"
@@ -184,9 +247,8 @@ async def test_what_does_not_ask_is_not_taken_for_it(
     engine: Engine, backend: _CountedBackend, line: str, *, pty: bool
 ) -> None:
     process = await _started(engine, line, pty=pty)
-    with engine.questions.watching(process):
-        await backend.looked(process, 3)
-        assert process.waiting == "no"
+    await backend.looked(process, 3)
+    assert process.waiting == "no"
     await _ended(engine, process)
 
 
@@ -201,15 +263,14 @@ async def test_a_paused_process_asks_again_once_it_is_resumed(
     engine: Engine, backend: _CountedBackend
 ) -> None:
     process = await _started(engine, "printf 'Name? '; read name; sleep 1000", pty=True)
-    with engine.questions.watching(process):
-        assert await _waiting(engine, process) == "input"
-        await engine.controls.control(process, Pause())
-        async with asyncio.timeout(_PATIENCE_S):
-            await until(process, lambda one: one.waiting == "no")
-        looks = backend.looks[process.process_id]
-        await engine.controls.control(process, Resume())
-        assert backend.looks[process.process_id] == looks
-        assert await _waiting(engine, process) == "input"
+    assert await _waiting(engine, process) == "input"
+    await engine.controls.control(process, Pause())
+    async with asyncio.timeout(_PATIENCE_S):
+        await until(process, lambda one: one.waiting == "no")
+    looks = backend.looks[process.process_id]
+    await engine.controls.control(process, Resume())
+    assert backend.looks[process.process_id] == looks
+    assert await _waiting(engine, process) == "input"
     await _ended(engine, process)
 
 
@@ -219,12 +280,11 @@ async def test_an_answer_ends_the_question_and_the_next_one_is_noticed(engine: E
     process = await _started(engine, line, pty=True)
     seen: list[Waiting] = []
     stop = engine.events.subscribe(lambda event: seen.append(_record_of(event)), kinds=(InputRequested,))
-    with engine.questions.watching(process):
-        for kind in ("password", "password", "input"):
-            assert await _waiting(engine, process) == kind
-            assert process.record.waiting == kind
-            await engine.controls.write(process, b"x\n")
-            assert process.waiting == "no"
+    for kind in ("password", "password", "input"):
+        assert await _waiting(engine, process) == kind
+        assert process.record.waiting == kind
+        await engine.controls.write(process, b"x\n")
+        assert process.waiting == "no"
     stop()
     assert seen == ["password", "password", "input"]
     await _ended(engine, process)
@@ -245,29 +305,46 @@ async def test_an_end_without_a_question_is_told(engine: Engine) -> None:
 
 @pytest.mark.thorough
 async def test_no_process_is_looked_at_for_nothing(engine: Engine, backend: _CountedBackend) -> None:
-    """Not one without an input, not one that prints all the time, and none that no caller watches."""
+    """Not one without an input, and not one that prints all the time."""
     without = await _started(engine, "sleep 0.8", stdin="none")
     loud = await _started(engine, "for i in $(seq 40); do echo $i; sleep 0.05; done; exec cat", pty=True)
-    unwatched = await _started(engine, "cat")
-    with engine.questions.watching(loud), engine.questions.watching(without):
-        async with asyncio.timeout(_PATIENCE_S):
-            await engine.queries.wait(without)
-            await until(loud, lambda one: b"38" in one.log.pread(0, 65536, 0))
-        assert backend.looks == {}
-        assert await _waiting(engine, loud) == "input"
-    assert unwatched.process_id not in backend.looks
-    for process in (loud, unwatched):
-        await _ended(engine, process)
+    async with asyncio.timeout(_PATIENCE_S):
+        await engine.queries.wait(without)
+        await until(loud, lambda one: b"38" in one.log.pread(0, 65536, 0))
+    assert backend.looks == {}
+    assert await _waiting(engine, loud) == "input"
+    assert without.process_id not in backend.looks
+    await _ended(engine, loud)
 
 
 @pytest.mark.thorough
 async def test_looks_become_rare_and_callers_share_them(engine: Engine, backend: _CountedBackend) -> None:
-    process = await _started(engine, "sleep 1000")
     began = asyncio.get_running_loop().time()
-    with engine.questions.watching(process), engine.questions.watching(process):
-        await backend.looked(process, 3)
+    process = await _started(engine, "sleep 1000")
+    engine.questions.watch(process)
+    await backend.looked(process, 3)
     assert asyncio.get_running_loop().time() - began >= 0.4 + 1.0 + 2.0 - 0.01
     assert backend.looks[process.process_id] == 3
+    await _ended(engine, process)
+
+
+async def test_a_question_is_seen_without_a_caller_that_waits(engine: Engine) -> None:
+    process = await _started(engine, "printf 'Name? '; read line; sleep 1000", pty=True)
+    async with asyncio.timeout(_PATIENCE_S):
+        await until(process, lambda one: one.waiting == "input")
+    assert process.record.waiting == "input"
+    await _ended(engine, process)
+
+
+async def test_a_caller_that_begins_to_wait_has_the_next_look_made_soon(
+    engine: Engine, backend: _CountedBackend
+) -> None:
+    process = await _started(engine, "sleep 1000")
+    await backend.looked(process, 3)
+    began = asyncio.get_running_loop().time()
+    engine.questions.watch(process)
+    await backend.looked(process, 4)
+    assert asyncio.get_running_loop().time() - began < 4.0 - 0.1  # seconds: when it were due by itself
     await _ended(engine, process)
 
 
@@ -285,14 +362,16 @@ async def test_what_has_ended_is_not_watched(engine: Engine) -> None:
     assert await _waiting(engine, process) == "no"
 
 
+@pytest.mark.root("it looks as another user")
 async def test_a_password_of_a_program_of_another_user_is_seen_by_its_terminal(engine: Engine) -> None:
-    """As sudo: the kernel does not say in which call it sleeps, but its terminal shows nothing of what is typed."""
-    if os.getuid() != 0:
-        pytest.skip("needs root, to look as another user")
+    """As sudo: the kernel does not say in which call it sleeps, but its terminal shows nothing of what is
+    typed.
+    """
     process = await _started(engine, "stty -echo; printf 'Password: '; exec sh -c 'read secret; :'", pty=True)
     assert await _waiting(engine, process) == "password"
     program = (
-        "import os; from outlive.backends import input_inspection as seen; from outlive.backends.proc_files import living_tree\n"
+        "import os; from outlive.backends import input_inspection as seen; from "
+        "outlive.backends.proc_files import living_tree\n"
         f"tree = living_tree({process.folder!r})\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "print(seen.input_wait_of(*tree).kind)"
@@ -321,6 +400,8 @@ async def test_a_password_of_a_program_of_another_user_is_seen_by_its_terminal(e
         (b"done\n", False),
         (b"done\n\x1b[0m", False),
         (b"done\r\n\x1b[?25h  ", False),
+        (b"\x1b[?25l> a\r\n  b\r\n", True),
+        (b"\x1b[?25l> a\r\n  b\r\n\x1b[?25h", False),
         (b"", False),
     ],
 )

@@ -62,28 +62,20 @@ async def test_changed_tags_survive_the_server_and_the_loss_of_its_registry(own_
 async def test_two_that_live_are_never_given_one_name(engine: Engine) -> None:
     one, other = [await engine.starts.start(Command(line="sleep 100"), owner=ME) for _ in range(2)]
     outcomes = await asyncio.gather(
-        *(engine.records.relabel(process, _labels({}, None, "web")) for process in (one, other)),
+        *(engine.records.relabel(process, _labels({}, None, "one-of-two")) for process in (one, other)),
         return_exceptions=True,
     )
     (refused,) = [outcome for outcome in outcomes if outcome is not None]
     assert isinstance(refused, InvalidState)
     assert refused.code == "name_taken"
-    assert sorted([one.record.name or "", other.record.name or ""]) == ["", "web"]
+    assert sorted([one.record.name or "", other.record.name or ""]) == ["", "one-of-two"]
     named = one if one.record.name else other
-    await engine.records.relabel(named, _labels({"a": "b"}, None, "web"))
-    assert [found.process_id for found in await engine.queries.list(ProcessFilter(name="web"))] == [
+    await engine.records.relabel(named, _labels({"a": "b"}, None, "one-of-two"))
+    assert [found.process_id for found in await engine.queries.list(ProcessFilter(name="one-of-two"))] == [
         named.process_id
     ]
     for process in (one, other):
         await engine.records.remove(process, force=True)
-
-
-async def test_labels_of_an_earlier_version_leave_the_name_of_the_start(engine: Engine) -> None:
-    process = await run(engine, "true", name="began-so")
-    (Path(process.folder) / "labels").write_text('{"tags": {"new": "2"}, "group": null}')
-    found = await asyncio.to_thread(read_folder, process.folder, process.process_id, is_live=False)
-    assert found is not None
-    assert (found[0].record.name, found[0].record.tags) == ("began-so", {"new": "2"})
 
 
 async def test_removing_a_finished_process_takes_record_output_and_folder(engine: Engine) -> None:
@@ -103,7 +95,10 @@ async def test_removing_a_finished_process_takes_record_output_and_folder(engine
 
 @pytest.mark.promise("S4.12.nodes.once")
 async def test_a_removed_process_is_not_started_again_under_its_id(own_house: House, tmp_path: Path) -> None:
-    """Whoever has lost the answer asks again, a client or the server whose node this is; retention removes as a caller does."""
+    """Whoever has lost the answer asks again, a client or the server whose node this is.
+
+    Retention removes as a caller does.
+    """
     ran = tmp_path / "ran"
     command = Command(line=f"echo x >> {ran}")
     async with an_engine(own_house.state_dir) as engine:
@@ -225,7 +220,9 @@ async def test_a_check_returns_while_keeper_and_registry_answer(engine: Engine) 
 async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The keeper rings once more while the folder is still there, and what it would be loaded from is read in time."""
+    """The keeper rings once more while the folder is still there, and what it would be loaded from is read in
+    time.
+    """
     process = await run(engine, "echo secret")
     bell = (process.key, *process.status.doorbell)
     is_removed = asyncio.Event()

@@ -1,11 +1,14 @@
 """What an engine finds again: live processes, ends that nobody saw, a lost registry, a killed keeper."""
 
 import asyncio
+import contextlib
 import os
 import signal
+import sqlite3
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter, follow
+from outlive.kernel.files import write_whole
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.client import until
 from tests.keeper.house import House
@@ -123,21 +127,36 @@ async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: G
         assert [one.process_id for one in reversed(ended)] == [natural.process_id, cancelled.process_id]
 
 
-async def test_a_lost_registry_is_rebuilt_from_the_folders(own_house: House) -> None:
+@pytest.mark.parametrize("harm", ["gone", "of another schema", "damaged"])
+async def test_a_registry_that_cannot_be_used_is_rebuilt_from_the_folders(
+    own_house: House, harm: str
+) -> None:
     async with an_engine(own_house.state_dir) as engine:
         ended = await run(engine, "echo x; exit 2", tags={"a": "b"})
         live = await engine.starts.start(Command(line="sleep 1000"), owner=ME)
-    lose_registry(own_house)
+        await settled(engine, ended)
+        known = await engine.queries.list()
+    if harm == "gone":
+        lose_registry(own_house)
+    elif harm == "damaged":
+        await asyncio.to_thread(write_whole, own_house.layout.registry, b"no database" * 1000)
+    else:
+        with contextlib.closing(sqlite3.connect(own_house.layout.registry)) as another:
+            another.executescript(
+                "DROP TABLE processes; CREATE TABLE processes (id TEXT); PRAGMA user_version = 2;"
+            )
     async with an_engine(own_house.state_dir) as engine:
         assert (await engine.queries.find(ended.process_id)).record.exit_code == 2
         assert [one.process_id for one in engine.queries.live()] == [live.process_id]
         async with asyncio.timeout(10):
             while not await engine.queries.list(ProcessFilter(tags={"a": "b"})):  # noqa: ASYNC110 - in the background
                 await asyncio.sleep(0.01)
-        assert [record.process_id for record in await engine.queries.list()] == [
-            live.process_id,
-            ended.process_id,
-        ]
+        found = await engine.queries.list()
+        assert [one.process_id for one in found] == [live.process_id, ended.process_id]
+        # The folder knows the end to the microsecond, the server of before when it heard of it.
+        assert replace(found[1], ended_at=None) == replace(known[1], ended_at=None)
+    aside = [path.name for path in own_house.state_dir.glob("registry.db.damaged-*")]
+    assert bool(aside) == (harm != "gone")
 
 
 async def test_without_an_exit_record_a_process_is_lost(own_house: House) -> None:
@@ -256,7 +275,8 @@ async def test_a_process_that_finished_while_the_link_was_down_is_settled(own_ho
     """Not mentioned after a reconnect: the files tell the end."""
     async with an_engine(own_house.state_dir) as engine:
         process = await engine.starts.start(Command(line="sleep 0.2; echo x; exit 6"), owner=ME)
-        # Hold the engine's loop: it hears nothing until the process has ended and a new keeper has let go of it.
+        # Hold the engine's loop: it hears nothing until the process has ended and a new keeper has let go of
+        # it.
         assert kill_supervisor(own_house)
         folder = own_house.folder(process.process_id)
         deadline = time.monotonic() + 15

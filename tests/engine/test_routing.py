@@ -1,4 +1,7 @@
-"""`Routing`: each call to the backend that has the process; containers are made ready first; nodes keep nobody waiting."""
+"""`Routing`: each call to the backend that has the process; containers are made ready first.
+
+Nodes keep nobody waiting.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -112,12 +112,10 @@ async def test_for_another_caller_the_server_reads_no_file_that_the_service_coul
 
 async def test_a_caller_that_goes_away_takes_nothing_back(engine: Engine, tmp_path: Path) -> None:
     asked = asyncio.ensure_future(engine.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    async with asyncio.timeout(15):
+        while not (await engine.services.list(ServicesRequest(folder=str(tmp_path)), ME)).stacks:  # noqa: ASYNC110 -- until it is known
+            await asyncio.sleep(0)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
-    async with asyncio.timeout(15):
-        while not (await engine.services.list(ServicesRequest(folder=str(tmp_path)), ME)).stacks:  # noqa: ASYNC110 -- it may not be known yet
-            await asyncio.sleep(0.01)
     await seen(engine, tmp_path, all_are("ready"))
     await bring_down(engine, tmp_path)

@@ -1,4 +1,6 @@
-"""Services with real processes: starts in order, readiness, restarts, stops, and going on after a server's death."""
+"""Services with real processes: starts in order, readiness, restarts, stops, and going on after a server's
+death.
+"""
 
 import asyncio
 import itertools

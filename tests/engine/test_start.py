@@ -3,9 +3,11 @@
 import asyncio
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from outlive.config import OPTIONS, resolve
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError, ProcessNotFound, StartFailed
@@ -13,7 +15,9 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
+from outlive.engine.settings import engine_settings
 from outlive.policy.patterns import AllowedCommands
+from outlive.policy.redaction import Redactor
 from tests.engine.engines import ME, an_engine, output_of, run, settled
 from tests.keeper.house import House
 
@@ -95,6 +99,58 @@ async def test_a_command_sees_a_clean_environment(shared_house: House) -> None:
     assert {"KEPT=1", "ADDED=ü", f"OUTLIVE_PROCESS_ID={process.process_id}"} <= lines
     assert f"OUTLIVE_STATE_DIR={shared_house.state_dir}" in lines
     assert "REMOVED=1" not in lines
+
+
+_OF_THE_SERVER = (
+    *(name for option in OPTIONS for name in option.env),
+    "RAY_AUTH_TOKEN",
+    "RAY_TLS_SERVER_KEY",
+    "OTEL_EXPORTER_OTLP_HEADERS",
+    "OTEL_SERVICE_NAME",
+    "OUTLIVE_NODE_TOKEN_FAR",
+)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"line": "env"},
+        {"argv": ("env",)},
+        {"line": "env", "env": {"ADDED": "1"}},
+        {"line": "env", "stdio": "pty"},
+        {"line": "env", "profile": "guarded"},
+        {"line": "true | env | tail -n 1000", "keeps_unfiltered": True},
+        {"line": "env", "caller_env": {"PATH": os.environ["PATH"]}},  # MCP's relay, services
+    ],
+)
+async def test_no_variable_of_the_servers_own_settings_reaches_a_command(
+    shared_house: House, members: dict[str, Any]
+) -> None:
+    """Whatever an option reads is dropped, whatever it is called; the folder is given anew."""
+    resolution = resolve({}, {"HOME": "/"}, working_folder="/", files=())
+    settings = engine_settings(
+        resolution.settings,
+        str(shared_house.state_dir),
+        environment={**os.environ, "KEPT": "1", **dict.fromkeys(_OF_THE_SERVER, "the-servers")},
+        working_folder="/",
+        redactor=Redactor(),
+    )
+    async with an_engine(shared_house.state_dir, environment=settings.environment) as engine:
+        process = await engine.starts.start(Command(**members), owner=ME)
+        await engine.queries.wait(process)
+        lines = set((await output_of(process))[0].decode().split())
+        assert "the-servers" not in str(lines)
+        assert f"OUTLIVE_STATE_DIR={shared_house.state_dir}" in lines
+        assert f"OUTLIVE_PROCESS_ID={process.process_id}" in lines
+        assert ("KEPT=1" in lines) == ("caller_env" not in members and "profile" not in members)
+        # What a caller sends along is the caller's, whatever it is called.
+        sent = {"RAY_AUTH_TOKEN": "the-callers", "OUTLIVE_NOTIFY_WEBHOOK": "the-callers"}
+        where = "caller_env" if "caller_env" in members else "env"
+        mine = {**members, where: {**members.get(where, {}), **sent}}
+        process = await engine.starts.start(Command(**mine), owner=ME)
+        await engine.queries.wait(process)
+        lines = set((await output_of(process))[0].decode().split())
+        assert {f"{name}=the-callers" for name in sent} <= lines
 
 
 async def test_a_terminal_has_a_size_and_a_kind(engine: Engine) -> None:

@@ -80,7 +80,9 @@ class _Starter:
 
 
 class Turns(RuleBasedStateMachine):
-    """Commands come, end, are cancelled and moved, limits and labels change, the machine goes and comes, the server restarts."""
+    """Commands come, end, are cancelled and moved, limits and labels change, the machine goes and comes, the
+    server restarts.
+    """
 
     @initialize(limit=st.none() | st.integers(1, 2))
     def begin(self, limit: int | None) -> None:
@@ -273,7 +275,9 @@ class Turns(RuleBasedStateMachine):
 
     @invariant()
     def turns_and_places_agree(self) -> None:
-        """Check that each that has its turn waits for a place alone, and that no other one has or wants one."""
+        """Check that each that has its turn waits for a place alone, and that no other one has or wants
+        one.
+        """
         if not hasattr(self, "loop"):
             return
         lines = self.limits.lines

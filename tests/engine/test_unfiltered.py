@@ -1,4 +1,6 @@
-"""What a final filter hides, kept beside the line: that the line itself notices nothing, and what is kept of it."""
+"""What a final filter hides, kept beside the line: that the line itself notices nothing, and what is kept of
+it.
+"""
 
 import asyncio
 import random
@@ -12,8 +14,6 @@ from outlive.engine import Engine, Process
 from outlive.engine.commands.unfiltered import unfiltered_of
 from tests.engine.engines import ME, an_engine, output_of
 from tests.keeper.house import House, shim_program
-
-pytestmark = pytest.mark.skipif(shim_program() == "off", reason="no compiler makes the native program here")
 
 _WRITERS = (
     "seq 5",
@@ -170,7 +170,9 @@ _LINES = (
 
 
 def _lines(count: int) -> list[str]:
-    """Return the lines above, and as many of all combinations as make up `count`: the same ones every time."""
+    """Return the lines above, and as many of all combinations as make up `count`: the same ones every
+    time.
+    """
     chosen = random.Random(21)
     made: list[str] = []
     while len(made) < count - len(_LINES):
@@ -198,7 +200,8 @@ _Seen = tuple[int | None, int | None, bytes, bytes]
 
 
 def _comparable(line: str, code: int | None, number: int | None, output: tuple[bytes, bytes]) -> _Seen:
-    # Stages write their errors in any order (a trace even in the middle of another one's line), and bash names pids.
+    # Stages write their errors in any order (a trace even in the middle of another one's line), and bash
+    # names pids.
     errors = re.sub(rb"\d{3,}", b"N", output[1])
     return (
         code,

@@ -1,4 +1,6 @@
-"""`on_limit` "block" without a reader: a process must not stand still for ever, and must not go on too early."""
+"""`on_limit` "block" without a reader: a process must not stand still for ever, and must not go on too
+early.
+"""
 
 import asyncio
 

@@ -1,4 +1,6 @@
-"""What an engine's upkeep removes, and what it leaves alone: old processes go, what lives or may live stays."""
+"""What an engine's upkeep removes, and what it leaves alone: old processes go, what lives or may live
+stays.
+"""
 
 import asyncio
 import sys
@@ -49,7 +51,9 @@ def _removed(heard: list[Event]) -> list[str]:
 
 
 async def test_a_folder_whose_start_is_just_being_carried_out_is_no_leftover(own_house: House) -> None:
-    """The supervisor renames the folder into place before the shim writes `pid`: the first look may fall between them."""
+    """The supervisor renames the folder into place before the shim writes `pid`: the first look may fall
+    between them.
+    """
     rule = Retention(max_age_s=0.0, max_count=None, max_bytes=None)
     async with an_engine(own_house.state_dir) as engine:
         starting, old = await run(engine, "true"), await run(engine, "true")
@@ -69,7 +73,9 @@ async def test_a_folder_whose_start_is_just_being_carried_out_is_no_leftover(own
 
 @pytest.mark.thorough
 async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_house: House) -> None:
-    """Its order may be carried out while the next server looks into the folders: without an end, they are no leftovers."""
+    """Its order may be carried out while the next server looks into the folders: without an end, they are no
+    leftovers.
+    """
     started: list[ProcessId] = []
     enough = threading.Event()
 
@@ -101,7 +107,9 @@ async def _runs(engine: Engine, process_id: ProcessId) -> bool:
 
 @pytest.mark.promise("R.search.index")
 async def test_an_index_counts_as_a_part_of_what_a_process_keeps(own_house: House) -> None:
-    """Two outputs of 3 MB fit into 6.5 MB, and with their indexes they do not: then the older one goes, with its index."""
+    """Two outputs of 3 MB fit into 6.5 MB, and with their indexes they do not: then the older one goes, with
+    its index.
+    """
     rule = Retention(max_age_s=None, max_count=None, max_bytes=6_500_000)
     async with an_engine(own_house.state_dir, retention=rule) as engine:
         older, newer = [await run(engine, "seq 400000 900000 | head -c 3000000") for _ in range(2)]

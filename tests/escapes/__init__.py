@@ -1,1 +1,3 @@
-"""An escape suite: one program tries more than 200 ways out of a profile, against victims that are really there."""
+"""An escape suite: one program tries more than 200 ways out of a profile, against victims that are really
+there.
+"""

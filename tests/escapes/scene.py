@@ -1,4 +1,6 @@
-"""Where an attack takes place: a real keeper of one user, victims of the same user, and a folder to attack from."""
+"""Where an attack takes place: a real keeper of one user, victims of the same user, and a folder to attack
+from.
+"""
 
 import asyncio
 import json
@@ -21,8 +23,8 @@ from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.protocols.keeper import encode_message
-from tests.keeper.house import House
-from tests.sandbox.ordinary import ordinary_outlive
+from tests.keeper.house import House, shim_program
+from tests.sandbox.ordinary import ENSURE, ordinary_outlive
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer
 
@@ -33,7 +35,6 @@ _LIST = b"GET /v1/processes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n
 _ATTACK = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.escapes.attacker.run import main; main()"
 )
-_ENSURE = "import sys; sys.path.insert(0, sys.argv[1]); from outlive.keeper.common.launch import ensure_keeper; ensure_keeper(sys.argv[2], deadline_s=20.0)"
 
 
 class _House(House):
@@ -41,12 +42,13 @@ class _House(House):
 
     def __init__(self, state_dir: Path, *, source: Path, user: int, env: Mapping[str, str]) -> None:
         super().__init__(state_dir, env=env)
-        self._source, self.user, self._settings = source, user, env
+        self._source, self.user = source, user
+        self._settings = {SHIM_VARIABLE: str(shutil.copy(shim_program(), source / "shim")), **env}
 
     def ensure(self) -> None:
         """Start it as that user."""
-        words = [SYSTEM_PYTHON, "-S", "-s", "-P", "-c", _ENSURE, str(self._source), str(self.state_dir)]
-        env = {"PATH": "/usr/bin:/bin", "HOME": str(self.state_dir), SHIM_VARIABLE: "off", **self._settings}
+        words = [SYSTEM_PYTHON, "-S", "-s", "-P", "-c", ENSURE, str(self._source), str(self.state_dir)]
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(self.state_dir), **self._settings}
         subprocess.run(
             words, env=env, cwd="/", user=self.user, group=self.user, extra_groups=[], timeout=60, check=True
         )
@@ -56,7 +58,9 @@ class Scene:
     """All of it, in a folder that is removed in the end; a context manager."""
 
     def __init__(self, *, user: int, degrade: str = "") -> None:
-        """Describe it: whose everything is; `degrade` is what the keeper is to do without (`OUTLIVE_DEGRADE`)."""
+        """Describe it: whose everything is; `degrade` is what the keeper is to do without
+        (`OUTLIVE_DEGRADE`).
+        """
         self.user = user
         self._env = {"OUTLIVE_DEGRADE": degrade} if degrade else {}
         self._stack = ExitStack()
@@ -100,7 +104,8 @@ class Scene:
         )
         self._victim = self._stack.enter_context(victim)
         self._told: dict[str, Any] = json.loads(self._line())
-        # Before the server: its first look for what earlier servers left takes a folder without a record for such a thing.
+        # Before the server: its first look for what earlier servers left takes a folder without a record for
+        # such a thing.
         bystander = self.house.start("/bin/sleep", "600")
         self.house.shim_of(bystander)
         self._start_server()
@@ -117,7 +122,7 @@ class Scene:
             "state_dir": str(self.house.state_dir),
             "sockets": [
                 ("shim", f"{self.house.folder(bystander)}/sock", b"release".hex(), socket.SOCK_SEQPACKET, ""),
-                ("guardian", self.house.layout.guardian_socket, b"fork".hex(), socket.SOCK_SEQPACKET, ""),
+                ("guardian", self.house.layout.guardian_socket, b"spawn".hex(), socket.SOCK_SEQPACKET, ""),
                 (
                     "supervisor",
                     self.house.layout.keeper_socket,
@@ -160,7 +165,7 @@ class Scene:
         if self.user == os.geteuid():
             return House(state_dir, env=self._env)
         source = self.folder / "src"
-        for name in ("core", "keeper", "protocols"):
+        for name in ("core", "keeper", "kernel", "protocols"):
             shutil.copytree(
                 Path(outlive.__file__).parent / name,
                 source / "outlive" / name,
@@ -218,7 +223,10 @@ class Scene:
         return confined.steps or (), confined.sandbox.features
 
     def attack(self, steps: Iterable[str], *, only_keeper: bool = False) -> dict[str, str]:
-        """Try everything within some steps, or only what is aimed at the keeper; return the outcomes by name."""
+        """Try everything within some steps, or only what is aimed at the keeper.
+
+        Return the outcomes by name.
+        """
         plan = self.workspace / "plan"
         plan.write_text(json.dumps(self._told | {"only_keeper": only_keeper}))
         plan.chmod(0o644)

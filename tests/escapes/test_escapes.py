@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Profile
+from outlive.core.errors import StartFailed
 from tests.escapes.scene import Scene
 
 _PAGE = Path(__file__).parents[2] / "docs" / "sandbox.md"
@@ -18,8 +19,8 @@ _PROFILES = (_WORKSPACE, _OFFLINE, _SEALED)
 _FEWEST = 200  # ways that the issue asks for; those that only this machine lacks are not counted
 _SHARED = (_WORKSPACE, _OFFLINE)
 
-# What a profile does not bound: which ways that is, in which profiles, and the words of the page that say so. Those of the
-# second table are bound where the feature is.
+# What a profile does not bound: which ways that is, in which profiles, and the words of the page that say so.
+# Those of the second table are bound where the feature is.
 _TOLD = (
     (
         ("tcp", "tcp_ipv6", "udp", "listen", "interfaces"),
@@ -100,7 +101,10 @@ def test_there_is_no_way_out_but_those_that_are_told_of(scene: Scene, profile: P
 @pytest.mark.promise("A.keeper")
 @pytest.mark.parametrize("profile", [Profile.OPEN, Profile.GUARDED])
 def test_open_and_guarded_keep_what_they_promise(scene: Scene, profile: Profile) -> None:
-    """They bound no effects; but the keeper serves them nothing, and in `guarded` no program gives more rights."""
+    """They bound no effects.
+
+    But the keeper serves them nothing, and in `guarded` no program gives more rights.
+    """
     steps, _ = _steps(scene, profile)
     before = scene.victim()
     outcomes = scene.attack(steps, only_keeper=True)
@@ -121,12 +125,12 @@ def test_every_way_that_is_left_open_stands_in_the_documentation() -> None:
 # Without a step its ways are open: what would be missing if it did nothing.
 _MUTATIONS = {
     "seccomp": {
-        "prlimit_cpu", "cpu_limit_of_the_victim", "prlimit_high_bits", "setpriority_user", "ioprio_user", "keyctl_read",
-        "keyctl_search_user_session", "add_key_user", "request_key_user", "unshare_user", "clone_user", "clone3_user", "call_bpf",
-        "call_io_uring_setup", "call_userfaultfd", "call_fsconfig", "type_into_terminal", "type_into_terminal_high_bits",
+        "prlimit_cpu", "cpu_limit_of_the_victim", "prlimit_high_bits", "setpriority_user", "ioprio_user", "keyctl_read",  # noqa: E501 -- cut nowhere better: a table, or another program's text
+        "keyctl_search_user_session", "add_key_user", "request_key_user", "unshare_user", "clone_user", "clone3_user", "call_bpf",  # noqa: E501 -- cut nowhere better: a table, or another program's text
+        "call_io_uring_setup", "call_userfaultfd", "call_fsconfig", "type_into_terminal", "type_into_terminal_high_bits",  # noqa: E501 -- cut nowhere better: a table, or another program's text
         "setxattr", "int80", "filter_allows_again", "outside_inode_flags",
     },
-    "unshare": {"shm_attach", "shm_attach_private", "shm_attach_by_index", "sem_set", "msg_receive", "queue_remove"},
+    "unshare": {"shm_attach", "shm_attach_private", "shm_attach_by_index", "sem_set", "msg_receive", "queue_remove"},  # noqa: E501 -- cut nowhere better: a table, or another program's text
     "landlock": {"state_read", "home_read", "outside_write", "outside_remove", "kill", "abstract_stream"},
 }  # fmt: skip
 
@@ -134,10 +138,17 @@ _MUTATIONS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("left_out", _MUTATIONS)
 def test_without_a_step_the_attack_finds_its_ways(left_out: str) -> None:
-    """The suite itself: it can see what it looks for. With a scene of its own, as the victim does not survive unchanged."""
+    """The suite itself: it can see what it looks for.
+
+    With a scene of its own, as the victim does not survive unchanged.
+    """
     with Scene(user=_USERS[-1]) as scene:
         steps, _ = _steps(scene, _WORKSPACE)
-        fewer = [step for step in steps if step.partition(" ")[0] != left_out]
+        dropped = {
+            left_out,
+            *(("pin", "protect", "close") if left_out == "unshare" else ()),
+        }  # these need its namespace
+        fewer = [step for step in steps if step.partition(" ")[0] not in dropped]
         if fewer == list(steps):
             pytest.skip(f"nothing is done by {left_out} here")
         found = _escaped(scene.attack(fewer))
@@ -153,7 +164,9 @@ def _has_keys() -> bool:
 
 @pytest.mark.thorough
 def test_the_session_keyring_is_an_empty_one() -> None:
-    """Also without the filter: what the kernel itself looks for keys in (file systems of the network) has none."""
+    """Also without the filter: what the kernel itself looks for keys in (file systems of the network) has
+    none.
+    """
     with Scene(user=_USERS[-1]) as scene:
         steps, _ = _steps(scene, _WORKSPACE)
         unfiltered = [step for step in steps if not step.startswith("seccomp")]
@@ -192,7 +205,12 @@ def test_in_the_open_nearly_everything_works() -> None:
 @pytest.mark.parametrize("profile", [_WORKSPACE])
 def test_where_no_namespaces_can_be_made_there_is_no_system_v_ipc(profile: Profile) -> None:
     with Scene(user=_USERS[-1], degrade="namespaces") as scene:
-        steps, features = _steps(scene, profile)
+        try:
+            steps, features = _steps(scene, profile)
+        except StartFailed as error:
+            if "no mounts can be made" not in error.message:
+                raise
+            pytest.skip(error.message)  # outlive itself lies in a folder that a command may write to
         assert "no_ipc" in features
         assert "own_ipc" not in features
         before = scene.victim()

@@ -1,4 +1,6 @@
-"""What people run in a workspace runs there: databases, compilers, build tools, and the runtimes of four languages."""
+"""What people run in a workspace runs there: databases, compilers, build tools, and the runtimes of four
+languages.
+"""
 
 import glob
 import os
@@ -19,7 +21,7 @@ initdb -D db -U postgres -A trust > initdb.log 2>&1 || { cat initdb.log; exit 1;
 pg_ctl -D db -w -l server.log -o "-k $PWD -c listen_addresses=''" start > /dev/null || { cat server.log; exit 1; }
 psql -h "$PWD" -U postgres -tAc 'select 6 * 7' postgres
 pg_ctl -D db -w -m fast stop > /dev/null
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 _MAKE = r"""
 cat > hello.c <<'C'
 #include <stdio.h>
@@ -95,8 +97,9 @@ git -c user.name=n -c user.email=e commit -q -m first && git gc -q && git show H
 _OWN = r"""
 ulimit -n 64; ionice -c 3 true; chrt --batch 0 true; taskset -c 0 true; prlimit --nofile=32 true; renice -n 7 0 > /dev/null 2>&1
 setsid sh -c 'kill -TERM $$' ; sh -c 'sleep 60 & kill $!; wait'; [ -r /proc/self/status ] && ps -o pid= -p $$ > /dev/null && echo 42
-"""
-# What computes in parallel pins threads by their numbers; for an attribute pthread_create(3) names that of the new one.
+"""  # noqa: E501 -- lines of a table, or of another language
+# What computes in parallel pins threads by their numbers; for an attribute pthread_create(3) names that of
+# the new one.
 _PINNED = r"""
 cat > pinned.c <<'C'
 #define _GNU_SOURCE

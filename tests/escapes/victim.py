@@ -1,7 +1,9 @@
-"""What an attack is aimed at: one process of the same user with files, sockets, keys and System V IPC. Standard library only.
+"""What an attack is aimed at: one process of the same user with files, sockets, keys and System V IPC.
 
-`victim.py FOLDER` makes all of it, prints one line of JSON that says where it is, and for each line it reads prints how things stand
-with it. At the end of its input it leaves nothing.
+Standard library only.
+
+`victim.py FOLDER` makes all of it, prints one line of JSON that says where it is, and for each line it reads
+prints how things stand with it. At the end of its input it leaves nothing.
 """
 
 import contextlib
@@ -29,7 +31,6 @@ class Victim:
     """Everything that one process has."""
 
     def __init__(self, folder: str) -> None:
-        """Make it."""
         self._signals = 0
         for number in (signal.SIGURG, signal.SIGTERM, signal.SIGXCPU):
             signal.signal(number, self._count)
@@ -44,7 +45,8 @@ class Victim:
         self._msg = [_LIBC.msgget(key, 0o1600) for key in (self._ipc_key, 0)]
         _LIBC.msgsnd(self._msg[0], struct.pack("<q", 1) + b"secret", 6, 0)
         self._queues = [b"outlive-victim-%d-%d" % (os.getpid(), turn) for turn in range(_SPARE)]
-        # One small message each: of the usual size a user may have nine queues (RLIMIT_MSGQUEUE), and there are several victims.
+        # One small message each: of the usual size a user may have nine queues (RLIMIT_MSGQUEUE), and there
+        # are several victims.
         attributes = struct.pack("<8q", 0, 1, 16, 0, 0, 0, 0, 0)
         for name in self._queues:
             if _LIBC.mq_open(b"/" + name, os.O_CREAT | os.O_RDWR, 0o600, attributes) < 0:

@@ -1,7 +1,7 @@
 """A computer whose clock is wrong: a library that is loaded before libc and moves the clocks of one program.
 
-Real programs, nothing of theirs replaced: they ask the C library for the time and get another one. The offsets are read
-from a file at every question, so that a clock can be set while a program runs.
+Real programs, nothing of theirs replaced: they ask the C library for the time and get another one. The
+offsets are read from a file at every question, so that a clock can be set while a program runs.
 """
 
 import subprocess

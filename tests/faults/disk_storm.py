@@ -1,10 +1,11 @@
 """The storm on a disk that takes nothing: `python -m tests.faults.disk_storm --kills 1000 --seed N` (root).
 
-Clients follow their processes while server, supervisor, guardian and shims are killed on a disk that is full, has no inodes or
-is read-only just then, or becomes so in between. Each blow falls into such a spell, or into none: the first four into one of
-each kind, so that a short storm misses none. What a client has in the end must be, byte for byte, what the writer should have
-written, with one completion and the right code; then it removes its process, as somebody has to on a small disk. Afterwards the
-server is whole again, so is the audit log, no log has a traceback, and nothing is left.
+Clients follow their processes while server, supervisor, guardian and shims are killed on a disk that is full,
+has no inodes or is read-only just then, or becomes so in between. Each blow falls into such a spell, or into
+none: the first four into one of each kind, so that a short storm misses none. What a client has in the end
+must be, byte for byte, what the writer should have written, with one completion and the right code; then it
+removes its process, as somebody has to on a small disk. Afterwards the server is whole again, so is the audit
+log, no log has a traceback, and nothing is left.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from pathlib import Path
 import anyio
 from websockets.exceptions import WebSocketException
 
-from outlive.keeper.common.files import is_written
+from outlive.kernel.files import is_written
 from tests.faults.judging import Report, check_audit, check_folder, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Planner
@@ -86,7 +87,9 @@ class _Killer(threading.Thread):
             self.error = error
 
     def finish(self) -> None:
-        """Return once the blow that falls just now has fallen, and no other will: what is struck later starts again unseen."""
+        """Return once the blow that falls just now has fallen, and no other will: what is struck later starts
+        again unseen.
+        """
         self._is_over.set()
         self.join()
 
@@ -151,8 +154,9 @@ class _Killer(threading.Thread):
 
     @contextlib.contextmanager
     def _spell(self, weather: str) -> Iterator[None]:
-        # In a folder of others. A command in the profile `workspace` may read what stands beside the state folder, each file by
-        # a rule of its own; and the kernel keeps a file that a rule names, also a removed one, until the command ends.
+        # In a folder of others. A command in the profile `workspace` may read what stands beside the state
+        # folder, each file by a rule of its own; and the kernel keeps a file that a rule names, also a
+        # removed one, until the command ends.
         others = self._disk / "others"
         others.mkdir(exist_ok=True)
         taken: list[Path] = []
@@ -198,7 +202,9 @@ async def _remove(server: OutliveServer, process_id: str) -> None:
 
 
 def _check(house: House, viewer: Viewer) -> list[str]:
-    """Judge a process by its folder, once its end is recorded: on a read-only disk that is later than it is told."""
+    """Judge a process by its folder, once its end is recorded: on a read-only disk that is later than it is
+    told.
+    """
     mark = str(house.folder(viewer.process_id) / "done")
     until(lambda: is_written(mark), "its record", patience_s=_WHOLE_S)
     return check_folder(house, viewer.process_id, viewer.plan)
@@ -252,13 +258,18 @@ async def _storm(
 
 
 def _left(rest: RestCaller, folder: Path) -> list[str]:
-    """Return what was not removed, but for starts that the disk refused: they are remembered, and removed here."""
+    """Return what was not removed, but for starts that the disk refused: they are remembered, and removed
+    here.
+    """
     for path in list(folder.iterdir()):
         shown = rest.send("GET", f"/v1/processes/{path.name}")
         if shown.status == 200 and shown.json["state"] == "failed_to_start":
             rest.call("DELETE", f"/v1/processes/{path.name}")
     return [
-        f"left: {path.name}: {sorted(os.listdir(path))} {rest.send('GET', f'/v1/processes/{path.name}').body!r}"
+        (
+            f"left: {path.name}: {sorted(os.listdir(path))} "
+            f"{rest.send('GET', f'/v1/processes/{path.name}').body!r}"
+        )
         for path in folder.iterdir()
     ]
 

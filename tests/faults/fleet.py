@@ -1,4 +1,6 @@
-"""What a storm over a fleet strikes: `StormFleet`, a gateway and two nodes behind relays, places counted by the gateway or by Ray."""
+"""What a storm over a fleet strikes: `StormFleet`, a gateway and two nodes behind relays, places counted by
+the gateway or by Ray.
+"""
 
 import contextlib
 from collections.abc import Mapping
@@ -15,13 +17,15 @@ from tests.support.server import OutliveServer
 
 NODES = ("n1", "n2")
 _PATIENCE_S = 120.0  # of a busy machine on which Ray starts
-# Random bytes by the hundred megabytes hold what looks like a password in an address now and then. Nothing is forgotten
-# before it was judged, and every client has a connection of its own.
+# Random bytes by the hundred megabytes hold what looks like a password in an address now and then. Nothing is
+# forgotten before it was judged, and every client has a connection of its own.
 _WORDS = ("--redact", "off", "--retention-count", "1000000", "--max-connections", "1000")
 
 
 class StormFleet:
-    """A gateway, two nodes, a relay before each, and each one's keeper (`houses`). Leaving it ends all and finds what was left.
+    """A gateway, two nodes, a relay before each, and each one's keeper (`houses`).
+
+    Leaving it ends all and finds what was left.
 
     Attributes:
         near: The gateway.
@@ -32,7 +36,9 @@ class StormFleet:
     """
 
     def __init__(self, folder: Path, *, cluster: RayCluster | None, cpus: float, own_cpus: float) -> None:
-        """Describe them; `cpus` are those of each node, `own_cpus` what the gateway gives of its own machine."""
+        """Describe them; `cpus` are those of each node, `own_cpus` what the gateway gives of its own
+        machine.
+        """
         self.cluster = cluster
         self._stack = contextlib.ExitStack()
         words: tuple[str, ...] = (*_WORDS, "--capacity", f"cpu={own_cpus},gpu=0")

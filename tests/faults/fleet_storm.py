@@ -1,10 +1,11 @@
 """The storm over a fleet: `python -m tests.faults.fleet_storm --kills 300 --seed N [--ray] [--cut-s 300]`.
 
-Clients have commands placed on two nodes and on the gateway's own machine, and follow them, while gateway, nodes' servers and all
-keepers are killed, and links are cut, silenced and held up; with --ray also raylets, Ray's control server and its driver beside
-the gateway (the placer). There are more commands than places all the time. What each client has in the end must be, byte for byte, what
-its writer should have written, so must the folders of gateway and node; each writer has begun once, by its own line in a file; the
-queue kept its order (`turns`); audit logs are whole, no log has a traceback, and no lease, process or descriptor is left.
+Clients have commands placed on two nodes and on the gateway's own machine, and follow them, while gateway,
+nodes' servers and all keepers are killed, and links are cut, silenced and held up; with --ray also raylets,
+Ray's control server and its driver beside the gateway (the placer). There are more commands than places all
+the time. What each client has in the end must be, byte for byte, what its writer should have written, so must
+the folders of gateway and node; each writer has begun once, by its own line in a file; the queue kept its
+order (`turns`); audit logs are whole, no log has a traceback, and no lease, process or descriptor is left.
 """
 
 import argparse
@@ -34,11 +35,12 @@ from tests.keeper.house import House
 from tests.ray.cluster import RayCluster, driver_of
 from tests.support.processes import end, is_alive, with_cmdline
 
-# What each command needs: a small part of a processor, so that a machine of two runs many. Raylets of two processors start
-# no more of Ray's own workers than those of the other tests with Ray.
+# What each command needs: a small part of a processor, so that a machine of two runs many. Raylets of two
+# processors start no more of Ray's own workers than those of the other tests with Ray.
 _NEED_MILLI = 50
 _NEEDS = {"cpu": _NEED_MILLI / 1000}
-# What a start is told while its node, its keeper or the gateway is away; it is asked for again under its own name.
+# What a start is told while its node, its keeper or the gateway is away; it is asked for again under its own
+# name.
 _AWAY = frozenset(
     {
         "start_unanswered",
@@ -54,11 +56,11 @@ _STILL_S = 300.0  # without a byte or an answer: whoever is last in the queue wa
 _LONGEST_CUT_S = 6.0
 _WHOLE_S = 180.0
 _SAID_S = 20.0
-# A raylet is there after 15 s on a full machine. One in five never is that is started beside all that is struck here, and Ray waits for
-# it as long as it may: it is started anew.
+# A raylet is there after 15 s on a full machine. One in five never is that is started beside all that is
+# struck here, and Ray waits for it as long as it may: it is started anew.
 _JOIN_S, _TRIES = 35.0, 5
-# How often each blow is dealt, in a deck that is mixed anew when all were. The first deck has one of each, so that a short
-# storm misses none. The links' are no kills.
+# How often each blow is dealt, in a deck that is mixed anew when all were. The first deck has one of each, so
+# that a short storm misses none. The links' are no kills.
 _BLOWS = {
     "gateway": 5,
     "node": 4,
@@ -75,7 +77,10 @@ LINKS = frozenset({"link cut", "link silent", "link held"})
 
 
 class _Killer(threading.Thread):
-    """Strikes until it has dealt its kills, and looks at the queue after each blow; a thread, because fleet and keepers block."""
+    """Strikes until it has dealt its kills, and looks at the queue after each blow.
+
+    A thread, because fleet and keepers block.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""What is found after a storm over a fleet: how often each command was started, what its folders hold, and whose turn came when."""
+"""What is found after a storm over a fleet: how often each command was started, what its folders hold, and
+whose turn came when.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

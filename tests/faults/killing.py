@@ -3,7 +3,9 @@
 That pair is the one stated exception of the design: each holds the other's copies.
 """
 
+import os
 import random
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -13,9 +15,9 @@ from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House
 from tests.support.processes import end, is_alive
 
-_CHOICES = {"supervisor": 34, "guardian": 14, "shim": 30, "both": 14, "upgrade": 8}
+_CHOICES = {"supervisor": 34, "guardian": 14, "shim": 30, "both": 14, "upgrade": 8, "stop": 14}
 # An older kernel tells nobody but the parent: a guardian that died cannot leave notes about what it adopted.
-_CHOICES_OLDER_KERNEL = {"supervisor": 45, "shim": 45, "upgrade": 10}
+_CHOICES_OLDER_KERNEL = {"supervisor": 45, "shim": 45, "upgrade": 10, "stop": 15}
 
 
 class Hand:
@@ -28,6 +30,7 @@ class Hand:
         self._house = house
         self._living = living
         self._random = random.Random(f"kills/{seed}")
+        self._is_older_kernel = is_older_kernel
         self._choices = _CHOICES_OLDER_KERNEL if is_older_kernel else _CHOICES
         self.dealt: Counter[str] = Counter()
 
@@ -55,8 +58,26 @@ class Hand:
                 with suppress(KeeperGone):
                     self._house.client.ask("retire")
                 until(lambda: not is_alive(supervisor), "the retired supervisor's end")
+            case "stop":
+                self._stop(guardian, supervisor)
         self.dealt[name] += 1
         return name
+
+    def _stop(self, guardian: int, supervisor: int) -> None:
+        """Stop half of the shims and one of the two (SIGSTOP), as a command may; every other time kill one.
+
+        No server is here to continue a supervisor whose guardian is dead.
+        """
+        stopped = self._random.choice([guardian, supervisor])
+        for pid in self._house.shims():
+            if self._random.random() < 0.5:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGSTOP)
+        os.kill(stopped, signal.SIGSTOP)
+        if self._random.random() < 0.5:
+            self._house.kill(
+                supervisor if self._is_older_kernel else self._random.choice([stopped, supervisor])
+            )
 
     def _strike_shim(self) -> None:
         """Kill a shim: usually one that owns a command, else any (idle, or holding for a dead one)."""

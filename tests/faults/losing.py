@@ -1,4 +1,6 @@
-"""Losing output for certain: the shim and the supervisor of a command end while its output lies in the pipe."""
+"""Losing output for certain: the shim and the supervisor of a command end while its output lies in the
+pipe.
+"""
 
 import os
 import signal
@@ -13,7 +15,9 @@ LOST_BYTES = 3893
 
 
 def losing_line(gate: Gate, *, code: int = 0) -> str:
-    """Return a command that writes 6 bytes which are kept and, once the gate is open, some that will be lost."""
+    """Return a command that writes 6 bytes which are kept and, once the gate is open, some that will be
+    lost.
+    """
     return f"echo early; {gate.wait}; head -c {LOST_BYTES} /dev/zero | tr '\\0' x; exit {code}"
 
 

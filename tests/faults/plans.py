@@ -73,9 +73,10 @@ class Plan:
 class Planner:
     """Deals plans: full speed, paced, both streams, a terminal; exit codes 0 to 255 in turn, signals between.
 
-    Half of the commands run in a profile where there are any; a source of numbers of its own decides, so that what a seed
-    lets a command write does not depend on the machine. With `has_containers` the other half runs in containers, a few in one
-    of their own. `share` of the output that is written at full speed is for storms of many commands; `begun` as in `Plan`.
+    Half of the commands run in a profile where there are any; a source of numbers of its own decides, so that
+    what a seed lets a command write does not depend on the machine. With `has_containers` the other half runs
+    in containers, a few in one of their own. `share` of the output that is written at full speed is for
+    storms of many commands; `begun` as in `Plan`.
     """
 
     def __init__(
@@ -87,7 +88,6 @@ class Planner:
         share: float = 1.0,
         begun: str = "",
     ) -> None:
-        """Begin with a seed."""
         self._share = share
         self._begun = begun
         self._has_containers = has_containers

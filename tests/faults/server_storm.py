@@ -1,8 +1,9 @@
 """The storm with a server in it: `python -m tests.faults.server_storm --kills 1000 --seed N`.
 
-Clients follow their processes over WebSocket while server, supervisor, guardian and shims are killed, also server,
-supervisor and guardian at once. A client that lost its connection attaches again at its cursor: what it has in the
-end must be, byte for byte, what the writer should have written, with one completion. Afterwards the audit log is whole.
+Clients follow their processes over WebSocket while server, supervisor, guardian and shims are killed, also
+server, supervisor and guardian at once. A client that lost its connection attaches again at its cursor: what
+it has in the end must be, byte for byte, what the writer should have written, with one completion. Afterwards
+the audit log is whole.
 """
 
 import argparse
@@ -172,7 +173,10 @@ def server_storm(state_dir: Path, *, kills: int, seed: int) -> Report:
 
 
 def container_storm(state_dir: Path, dockerd: Dockerd, *, kills: int, seed: int, at_once: int = 40) -> Report:
-    """Run one with half of the writers in containers of `dockerd`, which is killed, too; nothing is left behind."""
+    """Run one with half of the writers in containers of `dockerd`, which is killed, too.
+
+    Nothing is left behind.
+    """
     work = state_dir.with_name(state_dir.name + ".work")
     work.mkdir()
     # The default stays this machine: each start names its place.
@@ -201,7 +205,9 @@ def _check_folders(house: House, viewers: list[Viewer], report: Report) -> None:
 
 
 def _left_in_containers(house: House, dockerd: Dockerd) -> list[str]:
-    """Return what a runner with nothing to do must not have, and containers that stay although nobody uses them."""
+    """Return what a runner with nothing to do must not have, and containers that stay although nobody uses
+    them.
+    """
     wrong = []
     for path in Path(house.layout.containers).glob("session-*"):
         init = int((path / "init").read_text())

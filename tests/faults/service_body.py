@@ -1,7 +1,7 @@
 """What each service of the storm runs: `python service_body.py FOLDER NAME LINES EXIT_CODE`.
 
-It holds a lock as long as it lives, so that a second one of its name is found out; notes when it begins and ends; and prints numbered lines.
-EXIT_CODE -1: it never ends.
+It holds a lock as long as it lives, so that a second one of its name is found out; notes when it begins and
+ends; and prints numbered lines. EXIT_CODE -1: it never ends.
 """
 
 import fcntl

@@ -1,7 +1,8 @@
 """The storm over services: `python -m tests.faults.service_storm --kills 100 --seed N`.
 
-Services crash and rest while client, server, supervisor and guardian are killed in random order, also two of them at once. In the end
-no service has run twice at a time, none is missing, none has rested for less than its policy says, and each output is whole.
+Services crash and rest while client, server, supervisor and guardian are killed in random order, also two of
+them at once. In the end no service has run twice at a time, none is missing, none has rested for less than
+its policy says, and each output is whole.
 """
 
 import argparse
@@ -27,11 +28,13 @@ from tests.support.server import OutliveServer, outlive_command
 
 _BODY = Path(__file__).with_name("service_body.py")
 _FIRST_S, _MOST_S = 0.3, 6.0
-# A run that took so long by its own notes may have been as long as the longest rest, and begun the rests anew.
+# A run that took so long by its own notes may have been as long as the longest rest, and begun the rests
+# anew.
 _LONG_RUN_S = 2.0
 _LINES = 60
 _PATIENCE_S = 90.0
-# How a storm's blows fall: which parts die at the same moment. Never all three: then nothing is left that could begin.
+# How a storm's blows fall: which parts die at the same moment. Never all three: then nothing is left that
+# could begin.
 _BLOWS = (
     ("server",),
     ("server",),

@@ -1,9 +1,9 @@
 """A kill storm: `python -m tests.faults.storm --kills 300 --seed N [--containers]`.
 
-Forty processes write while supervisor, guardian and shims are killed at random and upgrades happen. Every log must
-hold exactly what its writer should have written, every exit code must be right, every process must complete once,
-and at the end no descriptor and no process may be left. With --containers half of them write in containers, and server and
-Docker daemon are among the victims (tests.faults.server_storm).
+Forty processes write while supervisor, guardian and shims are killed at random and upgrades happen. Every log
+must hold exactly what its writer should have written, every exit code must be right, every process must
+complete once, and at the end no descriptor and no process may be left. With --containers half of them write
+in containers, and server and Docker daemon are among the victims (tests.faults.server_storm).
 """
 
 import argparse

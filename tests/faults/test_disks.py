@@ -1,4 +1,6 @@
-"""A disk that takes nothing, seen from outside: the server starts, tells, reads, ends and removes, and is whole again later."""
+"""A disk that takes nothing, seen from outside: the server starts, tells, reads, ends and removes, and is
+whole again later.
+"""
 
 import contextlib
 import json
@@ -13,9 +15,10 @@ from typing import Any
 import anyio
 import pytest
 
-from outlive.keeper.common.files import is_written, read_end
+from outlive.keeper.common.files import read_end
+from outlive.kernel.files import is_written
 from tests.keeper.client import until
-from tests.keeper.disks import fill_up, read_only, small_disk, take_inodes
+from tests.keeper.disks import fill_up, freezable_disk, frozen, read_only, small_disk, take_inodes
 from tests.mcp_http.raw_caller import RawCaller
 from tests.rest.rest_caller import RestCaller
 from tests.support.processes import Marker, is_alive
@@ -23,7 +26,7 @@ from tests.support.rpc import RpcFailure, connect
 from tests.support.server import OutliveServer, run_outlive
 
 pytestmark = [
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system"),
+    pytest.mark.root("only root may mount a small file system"),
     pytest.mark.thorough,
     pytest.mark.promise("F.degraded"),
 ]
@@ -91,7 +94,16 @@ def _wait_reserve(server: OutliveServer) -> None:
 
 
 def _check_doors(server: OutliveServer, word: str) -> None:
-    """See that every door says it."""
+    """See that every door says it, and what looks at the folder itself."""
+    _check_server(server, word)
+    assert json.loads(_cli(server, "keeper", "status", "--json"))["degraded"] == word
+    said = run_outlive("doctor", "--json", state_dir=server.state_dir)
+    found = next(one for one in json.loads(said.stdout)["checks"] if one["name"] == "state folder")
+    assert (found["ok"], word in found["detail"]) == (False, True)
+
+
+def _check_server(server: OutliveServer, word: str) -> None:
+    """See that every door of the server says it."""
     rest = RestCaller(server.rest_url)
     ready = rest.send("GET", "/readyz")
     assert (ready.status, ready.json["degraded"], ready.json["slug"]) == (503, word, word)
@@ -106,10 +118,6 @@ def _check_doors(server: OutliveServer, word: str) -> None:
     assert f"degraded: {word}" in _mcp(server).call("list").text
     assert json.loads(_cli(server, "ps", "--json"))["degraded"] == word
     assert word in run_outlive("ps", state_dir=server.state_dir).stderr
-    assert json.loads(_cli(server, "keeper", "status", "--json"))["degraded"] == word
-    said = run_outlive("doctor", "--json", state_dir=server.state_dir)
-    found = next(one for one in json.loads(said.stdout)["checks"] if one["name"] == "state folder")
-    assert (found["ok"], word in found["detail"]) == (False, True)
 
 
 def _check_readable(server: OutliveServer, ended: list[str], runs: str) -> None:
@@ -287,7 +295,10 @@ def test_on_a_read_only_file_system_cancels_and_timeouts_end_deaf_trees(
 def test_an_end_that_no_shim_could_record_is_recorded_before_the_process_is_done(
     server: OutliveServer, tmp_path: Path
 ) -> None:
-    """The command ends while the file system is read-only; what it left running ends when it is not, and completes the process."""
+    """The command ends while the file system is read-only.
+
+    What it left running ends when it is not, and completes the process.
+    """
     go, leave = tmp_path / "go", tmp_path / "leave"
     line = f"until [ -e {go} ]; do sleep 0.05; done; (until [ -e {leave} ]; do sleep 0.05; done) & exit 5"
     started = _rpc(server, "execute", command=line, detach=True, after_exit="wait")["process_id"]
@@ -311,7 +322,10 @@ def test_an_end_that_no_shim_could_record_is_recorded_before_the_process_is_done
 def test_a_keeper_that_dies_on_a_read_only_file_system_comes_back_with_it(
     server: OutliveServer, disk: Path
 ) -> None:
-    """Without a supervisor nothing can be ended; the shims hold everything, and each verb says what is wrong."""
+    """Without a supervisor nothing can be ended.
+
+    The shims hold everything, and each verb says what is wrong.
+    """
     _, runs = _live(server)
     with read_only(disk):
         status = server.keeper_status()
@@ -328,8 +342,39 @@ def test_a_keeper_that_dies_on_a_read_only_file_system_comes_back_with_it(
     assert "Traceback" not in (server.state_dir / "keeper.log").read_text()
 
 
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_frozen_disk_hides_nothing_and_what_was_cancelled_meanwhile_ends(
+    tmp_path: Path, *, dies: bool
+) -> None:
+    """Lists and probes answer from memory.
+
+    A supervisor that waits for its disk does not count as hung: killed, it would forget what it was asked.
+    """
+    with freezable_disk(tmp_path / "disk", _DISK_BYTES) as disk, OutliveServer(disk / "state") as server:
+        rest = RestCaller(server.rest_url)
+        _, started = _live(server)
+        _mcp(server)  # the first session makes a key, which is written down
+        status = server.keeper_status()
+        with frozen(disk):
+            stopping = rest.send("POST", f"/v1/processes/{started}/control", {"action": "cancel"})
+            assert (stopping.status, stopping.json["slug"]) == (504, "timeout")
+            _check_server(server, "disk_silent")
+            listed = rest.call("GET", "/v1/processes").json
+            assert {one["process_id"] for one in listed["processes"]} >= {started}
+            assert "running" in _cli(server, "ps")
+            if dies:
+                for pid in (status.supervisor_pid, status.guardian_pid):
+                    assert pid is not None
+                    os.kill(pid, 9)
+        until(lambda: _rpc(server, "get", process_id=started)["cause"] == "cancel", "its end")
+        until(lambda: rest.send("GET", "/readyz").status == 200, "the disk")
+        assert (server.keeper_status().supervisor_pid == status.supervisor_pid) is not dies
+
+
 def _remove_beside_its_server(folder: Path) -> None:
-    """The server may write a file into it meanwhile: as with `rm -rf`, whoever wants it gone says it once more."""
+    """The server may write a file into it meanwhile: as with `rm -rf`, whoever wants it gone says it once
+    more.
+    """
     for _ in range(100):
         with contextlib.suppress(OSError):
             shutil.rmtree(folder)
@@ -342,7 +387,8 @@ def test_a_server_whose_folder_is_gone_is_not_ready_and_leaves_the_next_one_alon
     folder = tmp_path / "state"
     with OutliveServer(folder) as server:
         assert RestCaller(server.rest_url).call("GET", "/readyz").status == 200
-        # A server that has not reached its keeper yet, which is slow under load, waits 25 s for one that cannot come any more.
+        # A server that has not reached its keeper yet, which is slow under load, waits 25 s for one that
+        # cannot come any more.
         _rpc(server, "execute", command="true")
         _remove_beside_its_server(folder)
         answer = RestCaller(server.rest_url).send("GET", "/readyz")

@@ -1,4 +1,5 @@
-"""A kill at every step of start, pump, exit, stop, orphaning and recovery: output byte-exact, exit codes exact.
+"""A kill at every step of start, pump, exit, stop, orphaning and recovery: output byte-exact, exit codes
+exact.
 
 The names are read from the keeper's source, so that a new failpoint is tested from its first day.
 """
@@ -14,8 +15,8 @@ from typing import Unpack
 import pytest
 
 import outlive.keeper
+from outlive.backends.docker.runner_build import runner_sources
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.protocols.keeper import CauseCode
 from tests.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until
@@ -26,7 +27,11 @@ pytestmark = pytest.mark.thorough
 _SOURCE = Path(outlive.keeper.__file__).parent
 _NOT_CONTAINED = ("shim.", "orphan.", "guardian.", "start.given", "relay.", "identity.")
 _FOUND = sorted(
-    {name for path in _SOURCE.rglob("*.py") for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())}
+    {
+        name
+        for path in (*_SOURCE.rglob("*.py"), *runner_sources())
+        for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())
+    }
 )
 # identity.*: met by copies of a folder only (tests/keeper/test_folder_identity.py kills there).
 _ELSEWHERE = ("container.", "identity.")
@@ -34,7 +39,6 @@ NAMES = [name for name in _FOUND if not name.startswith(_ELSEWHERE)]
 # The supervisor's own: it meets them for commands that a runner has started, too, and a runner is no shim.
 CONTAINED = [name for name in _FOUND if not name.startswith(_NOT_CONTAINED)]
 _OLDER_KERNEL = {"OUTLIVE_DEGRADE": "pidfd_info"}
-_FORKS = {SHIM_VARIABLE: "off"}
 # What happens only to a stream in full flow.
 _IN_FULL_FLOW = ("relay.", "shim.kept")
 # A kill here leaves nobody who knows whether the command ran: that is said, never guessed.
@@ -155,14 +159,17 @@ def _after_a_kill_of(victim: str) -> Callable[[Armed], None]:
 
 
 def _in_full_flow(armed: Armed) -> None:
-    """Blocks come until the kill has happened; what was written is known from the number of them, on stderr."""
+    """Blocks come until the kill has happened.
+
+    What was written is known from the number of them, on stderr.
+    """
     block = random.Random("relays").randbytes(1 << 20)
     path = armed.token.with_name("block")
     path.write_bytes(block)
     armed.arm()
     process_id = armed.start(
-        f"n=0; while [ -e {armed.token} ] || [ $n -lt 20 ]; do cat {path}; n=$((n+1)); [ $n -lt 500 ] || break; done;"
-        " echo $n >&2; exit 6",
+        f"n=0; while [ -e {armed.token} ] || [ $n -lt 20 ]; do cat {path}; n=$((n+1)); [ $n -lt 500 ] || "
+        "break; done; echo $n >&2; exit 6",
         6,
     )
     armed.house.client.wait_done(process_id)
@@ -186,15 +193,11 @@ def _scenario(name: str) -> Callable[[Armed], None]:
 
 
 def _cases() -> Iterator[object]:
-    """Every failpoint; as on an older kernel, too, which matters every day only where a shim dies; with both kinds of shim."""
+    """Every failpoint; as on an older kernel, too, which matters every day only where a shim dies."""
     for name in NAMES:
         yield pytest.param(name, {}, id=name)
         marks = [] if name.startswith(("shim.", "orphan.")) else [pytest.mark.slow]
         yield pytest.param(name, _OLDER_KERNEL, id=f"{name}-older-kernel", marks=marks)
-        if name.startswith(("shim.", "orphan.", "guardian.", "relay.")):
-            yield pytest.param(name, _FORKS, id=f"{name}-forks")
-        if name.startswith("shim."):  # what a fork has not recorded, no pidfd knows there
-            yield pytest.param(name, _FORKS | _OLDER_KERNEL, id=f"{name}-forks-older-kernel")
 
 
 @pytest.mark.parametrize(("name", "env"), list(_cases()))

@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.support.processes import Gate, stat
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
-pytestmark = pytest.mark.promise("W.loss")
+pytestmark = [pytest.mark.promise("W.loss"), pytest.mark.usefixtures("stays_stopped")]
 
 
 def _start(server: OutliveServer, gate: Gate) -> tuple[RawCaller, str, dict[str, Any]]:
@@ -132,6 +133,37 @@ def test_a_log_that_was_cut_after_the_end_is_said_with_its_bytes(own_server: Out
     _check_jsonrpc(own_server, process_id, lost_bytes=4)
 
 
+@pytest.mark.parametrize(
+    "words", [(), ("--follow",), ("--grep", "wh"), ("--grep", "absent"), ("--tail", "1")]
+)
+def test_logs_says_what_is_missing_and_its_exit_code_does(
+    server: OutliveServer, words: tuple[str, ...]
+) -> None:
+    def logs(process_id: str, *more: str) -> subprocess.CompletedProcess[str]:
+        return run_outlive("logs", process_id, *words, *more, state_dir=server.state_dir)
+
+    with Client(server.state_dir, start_server=False) as client:
+        cut, gone = client.start("echo whole"), client.start("echo whole")
+        bounded = client.start(
+            "head -c 300000 /dev/zero; echo; echo whole", output_limit=65536, on_limit="truncate"
+        )
+        for one in (cut, gone, bounded):
+            one.wait(30, until="closed")
+    assert logs(cut.process_id).returncode == int("absent" in words)
+    _cut(server, cut.process_id)
+    shutil.rmtree(server.state_dir / "processes" / gone.process_id)
+    said = logs(cut.process_id)
+    assert (said.returncode, "4 bytes of its output are lost" in said.stderr) == (3, True), said
+    said = logs(cut.process_id, "--json")
+    assert said.returncode == 3
+    assert json.loads(said.stdout.splitlines()[-1]) == {"output_lost": True, "lost_bytes": 4}
+    if "--follow" not in words:
+        said = logs(gone.process_id)
+        assert (said.returncode, "output may be lost" in said.stderr) == (3, True), said
+    said = logs(bounded.process_id)
+    assert said.returncode == (0 if "--tail" in words else 3), said.stderr
+
+
 def test_outlive_run_keeps_the_exit_code_and_says_what_is_lost(
     own_server: OutliveServer, gate: Gate, tmp_path: Path
 ) -> None:
@@ -157,7 +189,9 @@ def test_outlive_run_keeps_the_exit_code_and_says_what_is_lost(
 
 
 def test_a_terminal_that_lost_both_is_hung_up(own_server: OutliveServer) -> None:
-    """README's table: the kernel hangs up a terminal whose last master is closed (tty_ioctl(4)), and that is said."""
+    """README's table: the kernel hangs up a terminal whose last master is closed (tty_ioctl(4)), and that is
+    said.
+    """
     rest = RestCaller(own_server.rest_url)
     process = rest.start(argv=["sh", "-c", "echo early; sleep 1000"], pty=True)
     out = own_server.state_dir / "processes" / process["process_id"] / "out"

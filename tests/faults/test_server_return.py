@@ -1,4 +1,7 @@
-"""A server that is killed while services are wanted is started again by the guardian; one that was stopped is not."""
+"""A server that is killed while services are wanted is started again by the guardian.
+
+One that was stopped is not.
+"""
 
 import itertools
 import json

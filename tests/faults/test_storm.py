@@ -1,11 +1,12 @@
-"""The kill storms as tests: whatever is killed, output and exit codes are exact, in sandboxes and on disks that take nothing, too.
+"""The kill storms as tests: whatever is killed, output and exit codes are exact, in sandboxes and on disks
+that take nothing, too.
 
-STORM_KILLS and STORM_SEED size and repeat them: with 30 kills, as in `.ci/run`, each takes a minute or less, on a busy machine half
-as long again. For a long one each is a program of its own, which tells every fault:
-`python -m tests.faults.storm`, `tests.faults.server_storm`, `tests.faults.fleet_storm` and, as root, `tests.faults.disk_storm` with `--kills 1000 --seed N`.
+STORM_KILLS and STORM_SEED size and repeat them: with 30 kills, as in `.ci/run`, each takes a minute or less,
+on a busy machine half as long again. For a long one each is a program of its own, which tells every fault:
+`python -m tests.faults.storm`, `tests.faults.server_storm`, `tests.faults.fleet_storm` and, as root,
+`tests.faults.disk_storm` with `--kills 1000 --seed N`.
 """
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.faults.fleet_storm import LINKS, fleet_storm, storm_cluster
 from tests.faults.server_storm import container_storm, server_storm
 from tests.faults.service_storm import service_storm
 from tests.faults.storm import storm
+from tests.keeper.house import shim_program
 from tests.ray.cluster import skip_or_fail_without_ray
 from tests.support.dockerd import Dockerd
 
@@ -42,11 +44,12 @@ def test_a_kill_storm_on_an_older_kernel_loses_nothing(
     assert report.faults == []
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 @pytest.mark.thorough
 def test_a_small_storm_loses_nothing(tmp_path: Path, storm_seed: int) -> None:
     report = storm(tmp_path / "state", kills=8, seed=storm_seed, at_a_time=10)
     assert report.faults == []
-    obstacles = ask_offers("/").obstacles
+    obstacles = ask_offers("/", program=shim_program()).obstacles
     wanted = {Profile.OPEN, Profile.GUARDED, Profile.WORKSPACE, Profile.SEALED}
     assert {*report.profiles} == {profile for profile in wanted if not obstacles[profile]}
 
@@ -61,7 +64,7 @@ def test_clients_miss_nothing_whoever_is_killed(tmp_path: Path, storm_kills: int
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
+@pytest.mark.root("only root may mount a small file system")
 @pytest.mark.timeout(1800)
 def test_clients_miss_nothing_on_a_disk_that_takes_nothing(
     tmp_path: Path, storm_kills: int, storm_seed: int

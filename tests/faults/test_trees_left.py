@@ -1,4 +1,6 @@
-"""What a command left running ends while no server is there, or another one: it is known, and nothing of it stays for ever."""
+"""What a command left running ends while no server is there, or another one: it is known, and nothing of it
+stays for ever.
+"""
 
 import os
 import signal
@@ -33,7 +35,10 @@ def _ask(server: OutliveServer, method: str, **params: object) -> dict[str, Any]
 
 
 def _leave_one(server: OutliveServer, marker: Marker) -> str:
-    """Run a command that leaves a process without its streams; return its id once the registry has that in its file."""
+    """Run a command that leaves a process without its streams.
+
+    Return its id once the registry has that in its file.
+    """
     line = f"setsid {marker.sleep} </dev/null >/dev/null 2>&1 & exit 3"
     started = _ask(server, "execute", command=line, detach=True)["process_id"]
     # What it leaves has its streams for a moment, before it has given them up.

@@ -1,7 +1,7 @@
 """A thousand live processes: `python -m tests.faults.thousand [--processes N]`.
 
-Prints how fast a new supervisor serves, how fast it has all of them again and what the keeper costs in memory, and checks every exit
-code. Own memory (USS) is what /proc/PID/smaps_rollup calls private.
+Prints how fast a new supervisor serves, how fast it has all of them again and what the keeper costs in
+memory, and checks every exit code. Own memory is what no file is behind.
 """
 
 import argparse
@@ -25,7 +25,9 @@ _AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """How long after a supervisor's death the next one had answered a status, had started a command, had told of all."""
+    """How long after a supervisor's death the next one had answered a status, had started a command, had told
+    of all.
+    """
 
     status_s: float
     start_s: float
@@ -85,7 +87,10 @@ def _start(house: House, count: int, gate: Path) -> dict[ProcessId, int]:
 
 
 def _recover(house: House, keys: set[bytes]) -> Recovered:
-    """Kill the supervisor; return how long it took until the next one served, and until it had told of every process."""
+    """Kill the supervisor.
+
+    Return how long it took until the next one served, and until it had told of every process.
+    """
     house.wait_redundant()
     supervisor = house.supervisor()
     house.client.bells.clear()

@@ -1,12 +1,13 @@
-"""Whether the commands of a storm, which all need the same, got their places in the order in which they were accepted. Pure.
+"""Whether the commands of a storm, which all need the same, got their places in the order in which they were
+accepted. Pure.
 
-A command was accepted before another one where its client had the answer before the other client asked: between those that were
-asked for at the same time there is no order. What is found is judged from two sides:
+A command was accepted before another one where its client had the answer before the other client asked:
+between those that were asked for at the same time there is no order. What is found is judged from two sides:
 
 * Whenever the gateway was asked for its queue (`Look`), that stood in this order.
-* In the end no command was passed by more than there are places: those may be on their way to their machines at the same time.
-  It was passed by each that was accepted later, was given its place earlier (the gateway has its folder since), and has begun
-  earlier by its own line.
+* In the end no command was passed by more than there are places: those may be on their way to their machines
+  at the same time. It was passed by each that was accepted later, was given its place earlier (the gateway
+  has its folder since), and has begun earlier by its own line.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,7 +44,8 @@ def look_faults(looks: Sequence[Look], turns: Mapping[str, Turn]) -> list[str]:
                 continue
             if first is not None and first.answered_ns < turn.asked_ns:
                 found.append(
-                    f"look {number}, after {look.after}: {process_id} waits before {first.process_id}, which came earlier"
+                    f"look {number}, after {look.after}: {process_id} waits before {first.process_id}, "
+                    "which came earlier"
                 )
             if first is None or turn.answered_ns < first.answered_ns:
                 first = turn

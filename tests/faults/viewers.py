@@ -1,4 +1,6 @@
-"""`Viewer`: a storm's client, which starts one process, follows it through every death, and says what it got."""
+"""`Viewer`: a storm's client, which starts one process, follows it through every death, and says what it
+got.
+"""
 
 import hashlib
 import time
@@ -16,15 +18,17 @@ from tests.support.rpc import Message, RpcClient, RpcFailure, connect
 _AWAY = frozenset({"docker_unavailable", "container_failed"})
 _AGAIN_S = 0.02
 _PATIENCE_S = 60.0
-_STILL_S = 180.0  # without a byte: on a busy machine a server may be killed a dozen times before it has answered forty
+# without a byte: on a busy machine a server may be killed a dozen times before it has answered forty
+_STILL_S = 180.0
 
 
 @dataclass(slots=True)
 class Viewer:
     """One client and its process: starts it once, follows it through every death, keeps what it got.
 
-    With an `own_id` the start is repeated under that until it is answered; else the process is looked for by its tag.
-    `asked_ns` and `answered_ns` (monotonic) are when its start was asked for first, and when it was known to be accepted.
+    With an `own_id` the start is repeated under that until it is answered; else the process is looked for by
+    its tag. `asked_ns` and `answered_ns` (monotonic) are when its start was asked for first, and when it was
+    known to be accepted.
     """
 
     plan: Plan
@@ -148,7 +152,7 @@ class Viewer:
             found = self.digests.get(stream, hashlib.sha256()).hexdigest()
             if (self.ends[stream], found) != (size, digest):
                 self.faults.append(
-                    f"{self.process_id} {self.plan.kind} {stream}: {self.ends[stream]} bytes delivered of {size},"
-                    " or damaged"
+                    f"{self.process_id} {self.plan.kind} {stream}: {self.ends[stream]} bytes delivered of "
+                    f"{size}, or damaged"
                 )
         return self.faults

@@ -10,6 +10,7 @@ from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer
+from tests.keeper.house import shim_program
 
 # By its own name: the links that lead there may lie in a home, which is hidden.
 PYTHON = os.path.realpath(sys.executable)
@@ -22,8 +23,7 @@ class Walls:
     """Makes the steps of a profile for the writer, once for each profile."""
 
     def __init__(self, state_dir: Path) -> None:
-        """Find out what the machine offers; the commands' folder is made beside the state folder."""
-        offers = ask_offers(str(state_dir))
+        offers = ask_offers(str(state_dir), program=shim_program())
         self.profiles = tuple(profile for profile in _WANTED if not offers.obstacles[profile])
         self.folder = state_dir.with_name(state_dir.name + ".work")
         self.folder.mkdir(exist_ok=True)

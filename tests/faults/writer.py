@@ -1,7 +1,8 @@
 """The program that a storm runs: writes what its plan says, whatever happens around it, and ends as planned.
 
-Run by path with a plan in JSON as its argument; standard library only. `content` is also what the storm computes
-its expectation with, so a log is compared with what should have been written, byte by byte, without any log.
+Run by path with a plan in JSON as its argument; standard library only. `content` is also what the storm
+computes its expectation with, so a log is compared with what should have been written, byte by byte, without
+any log.
 """
 
 import json
@@ -46,10 +47,13 @@ def _pieces(seed: str, chunks: Iterator[bytes], *, piece_bytes: int) -> Iterator
 
 
 def main(plan: dict[str, object]) -> None:
-    """Carry out a plan: {seed, out, err, text, piece, pause_s, end, begun}; `end` is an exit code or minus a signal."""
+    """Carry out a plan: {seed, out, err, text, piece, pause_s, end, begun}; `end` is an exit code or minus a
+    signal.
+    """
     seed = str(plan["seed"])
     if plan["begun"]:
-        # One write behind the others (open(2), O_APPEND): whoever starts this a second time leaves a second line.
+        # One write behind the others (open(2), O_APPEND): whoever starts this a second time leaves a second
+        # line.
         fd = os.open(str(plan["begun"]), os.O_WRONLY | os.O_APPEND)
         os.write(fd, f"{seed} {time.time_ns()}\n".encode())
         os.close(fd)

@@ -22,7 +22,6 @@ class Count:
     """How many pieces are under way, and how many were at most."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self.now = self.most = 0
 
     def begin(self) -> None:
@@ -35,7 +34,6 @@ class Counted:
     """A piece that is under way until its result is taken."""
 
     def __init__(self, count: Count, answer: Members) -> None:
-        """Count it."""
         count.begin()
         self._count, self._answer = count, answer
 
@@ -49,7 +47,6 @@ class PretendedEnd:
     """An end whose file is all zeros."""
 
     def __init__(self, entry: Members | None, count: Count, *, lies: bool = False) -> None:
-        """Take what is there."""
         self.entry, self._count, self._lies = entry, count, lies
         self.machine = ""
         self.folders: Sequence[str] = ()

@@ -95,7 +95,6 @@ class Permissive:
         """Let it pass."""
 
     def __init__(self) -> None:
-        """Have heard nothing."""
         self.heard: list[str] = []
 
     def publish(self, event: AuditEvent) -> None:

@@ -1,4 +1,7 @@
-"""Copies on one disk: what is kept of a tree, what is sent again, and what is left out. No server is asked."""
+"""Copies on one disk: what is kept of a tree, what is sent again, and what is left out.
+
+No server is asked.
+"""
 
 import os
 import stat
@@ -121,7 +124,9 @@ def test_a_copy_that_was_cut_gives_the_folder_its_permissions_later(client: Clie
 
 @pytest.mark.promise("S0.19.copy_whole")
 def test_a_folder_that_is_there_keeps_whose_its_files_are(client: Client, tmp_path: Path) -> None:
-    """Its group for what is made in it (setgid), and that users remove only their own (sticky): they are of the place, not of the source."""
+    """Its group for what is made in it (setgid), and that users remove only their own (sticky): they are of
+    the place, not of the source.
+    """
     (tmp_path / "source" / "team").mkdir(parents=True)
     (tmp_path / "source" / "box").mkdir()
     (tmp_path / "source" / "team").chmod(0o750)

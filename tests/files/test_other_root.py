@@ -1,4 +1,6 @@
-"""Files below another root, as a container has one: paths and links begin there, and nothing leads out of it."""
+"""Files below another root, as a container has one: paths and links begin there, and nothing leads out of
+it.
+"""
 
 import os
 import stat
@@ -96,7 +98,9 @@ def test_a_link_at_the_end_is_kept_or_followed_by_what_it_leads_to_inside(inside
 
 
 def test_what_is_made_there_belongs_to_its_user(inside: Path) -> None:
-    """A server that is no root's gives nothing away: then it is its own, and the copy is made all the same."""
+    """A server that is no root's gives nothing away: then it is its own, and the copy is made all the
+    same.
+    """
     with _opened(inside, "/new", writes=True, owner=(12345, 54321)) as root:
         root.make_folder("")
         root.write("file", _KEY, 0, b"x", cut=False)

@@ -1,4 +1,6 @@
-"""Attacks on the walk to a file: links that are swapped in, outlive's own files under other names, and what is no file."""
+"""Attacks on the walk to a file: links that are swapped in, outlive's own files under other names, and what
+is no file.
+"""
 
 import contextlib
 import os
@@ -214,7 +216,7 @@ def test_a_link_in_a_tree_is_never_followed(own: Path, tree: Path, root: FileRoo
 
 
 @pytest.mark.promise("S0.19.copy_wall")
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link that is another user's")
+@pytest.mark.root("only root makes a link that is another user's")
 @pytest.mark.parametrize("mode", [0o1777, 0o777, 0o1755])
 @pytest.mark.parametrize("owner", ["other", "folder", "self"])
 def test_a_link_of_another_users_in_a_folder_of_all_users_is_not_followed(

@@ -38,7 +38,9 @@ def make_tree(folder: Path, *, large_bytes: int = 0) -> Path:
 
 
 def state_of(folder: Path) -> dict[bytes, tuple[object, ...]]:
-    """Return what is in a folder by its name: kind, mode, time, and the content's SHA-256 or a link's target."""
+    """Return what is in a folder by its name: kind, mode, time, and the content's SHA-256 or a link's
+    target.
+    """
     found: dict[bytes, tuple[object, ...]] = {}
     top = os.fsencode(folder)
     for parent, folders, files in os.walk(top):

@@ -1,4 +1,6 @@
-"""The HTTP service on its own sockets: both families, peers' uids, a quick end, answers for what nobody knows."""
+"""The HTTP service on its own sockets: both families, peers' uids, a quick end, answers for what nobody
+knows.
+"""
 
 import asyncio
 import contextlib
@@ -215,7 +217,7 @@ async def test_the_unix_socket_lets_our_own_uid_in_whatever_the_host(tmp_path: P
         assert (status, body["error"]) == (403, "foreign_origin")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.root("only root can act as another user")
 async def test_the_unix_socket_refuses_other_users(tmp_path: Path) -> None:
     """By the peer's uid, even when file modes would let it in."""
     async with served(_application(), tmp_path) as at, asyncio.timeout(10):

@@ -1,4 +1,5 @@
-"""Lists at every door where thousands have finished, and others have thousands running: the event loop is not held up.
+"""Lists at every door where thousands have finished, and others have thousands running: the event loop is not
+held up.
 
 How long it is held is counted, not timed: the most calls of functions between two turns of the event loop.
 """
@@ -36,7 +37,9 @@ _Door = Callable[[], bytes]
 
 
 class _LongestTurn:
-    """Counts what the event loop's thread calls, from each turn's begin; BlockBuster watches what it waits for."""
+    """Counts what the event loop's thread calls, from each turn's begin; BlockBuster watches what it waits
+    for.
+    """
 
     def __init__(self) -> None:
         self.calls = 0

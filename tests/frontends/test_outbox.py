@@ -155,7 +155,10 @@ async def test_without_the_extension_a_client_that_is_gone_is_noticed() -> None:
 
 
 async def test_news_go_to_clients_that_follow_and_read(tmp_path: Path) -> None:
-    """S0.10: a control by somebody else; not to who does not follow, not behind the end, not into a full buffer."""
+    """S0.10: a control by somebody else.
+
+    Not to who does not follow, not behind the end, not into a full buffer.
+    """
     written, outbox = WrittenProcess(tmp_path), TestOutbox()
     process_id = written.process.process_id
 

@@ -41,7 +41,9 @@ def _connected(count: int, environment: dict[str, str]) -> Iterator[list[Peer]]:
 async def test_only_its_environment_tells_a_process_and_all_its_connections_are_judged_by_it(
     tmp_path: Path, count: int
 ) -> None:
-    """Its shim was killed, its session is its own: no connection passes while the first one is still looked at."""
+    """Its shim was killed, its session is its own: no connection passes while the first one is still looked
+    at.
+    """
     peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=lambda: [(None, "p1")])
     marks = {"OUTLIVE_STATE_DIR": str(tmp_path), "OUTLIVE_PROCESS_ID": "p1"}
     with _connected(count, marks) as came:
@@ -57,7 +59,7 @@ held = subprocess.Popen([sys.executable, "-c", child, sys.argv[1]], stdin=subpro
 sys.stdin.readline()
 own = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
 sys.stdin.read()
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @contextlib.contextmanager
@@ -96,6 +98,24 @@ async def test_a_child_that_passes_is_no_word_for_its_parent(tmp_path: Path) -> 
     assert places == [PeerPlace.OUTSIDE, PeerPlace.INSIDE]
 
 
+@pytest.mark.promise("A.inside")
+@pytest.mark.parametrize("state_dir", ["/elsewhere", ""])
+async def test_a_process_of_another_server_is_inside_whichever_folder_its_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state_dir: str
+) -> None:
+    """No process of ours lives; the server itself may be in that process, and then nothing follows."""
+    found = []
+    marks = {"OUTLIVE_STATE_DIR": state_dir, "OUTLIVE_PROCESS_ID": "01m8j4hd1jdk19ph92pdv2fzez"}
+    for own in (None, marks["OUTLIVE_PROCESS_ID"]):
+        if own is not None:
+            monkeypatch.setenv("OUTLIVE_PROCESS_ID", own)
+        peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=lambda: ())
+        with _connected(1, marks) as (one,):
+            standing = await peers.standing(one)
+        found.append((standing.place, standing.inside))
+    assert found == [(PeerPlace.INSIDE, "v2fzez"), (PeerPlace.OUTSIDE, None)]
+
+
 async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +129,7 @@ async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
         return await carried(self, pid)
 
     monkeypatch.setattr(Peers, "_carried", counted)
-    with _connected(20, {"OUTLIVE_STATE_DIR": "/elsewhere", "OUTLIVE_PROCESS_ID": "p1"}) as came:
+    with _connected(20, {}) as came:
         async with asyncio.timeout(20):
             found = await asyncio.gather(*map(peers.standing, came))
         assert {one.place for one in found} == {PeerPlace.OUTSIDE}

@@ -1,4 +1,6 @@
-"""The scope extension for ready-made frames, on real sockets: it leans on uvicorn's inside, so it is held here."""
+"""The scope extension for ready-made frames, on real sockets: it leans on uvicorn's inside, so it is held
+here.
+"""
 
 import asyncio
 import random
@@ -345,7 +347,10 @@ async def test_a_text_that_is_no_text_and_one_behind_the_close_are_refused_as_ev
 
 
 async def test_what_is_answered_after_a_stop_during_the_upgrade_is_dropped() -> None:
-    """The stop has answered (503); a door that decides afterwards finds its caller gone, and nothing is logged."""
+    """The stop has answered (503).
+
+    A door that decides afterwards finds its caller gone, and nothing is logged.
+    """
     connection = _Connection()
     await connection.ask()
     connection.protocol.shutdown()

@@ -127,7 +127,10 @@ def test_a_head_has_ten_seconds_a_body_two_minutes_an_answer_any_time() -> None:
 
 
 def test_in_a_flood_of_newcomers_who_had_turns_enough_to_be_read_makes_room_for_the_next() -> None:
-    """Ten thousand that say nothing keep nobody out, however quickly they come; who came in the same turn was not read yet."""
+    """Ten thousand that say nothing keep nobody out, however quickly they come.
+
+    Who came in the same turn was not read yet.
+    """
     loop = _Loop()
     turnstile, guests, _ = _full(ConnectionPhase.HEAD, ConnectionPhase.HEAD, loop=loop)
     more = [_Guest() for _ in range(5)]

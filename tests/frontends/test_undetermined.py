@@ -1,4 +1,7 @@
-"""Callers that cannot be told yet: they wait, are asked to come again, and are not refused; descriptors and threads stay few."""
+"""Callers that cannot be told yet: they wait, are asked to come again, and are not refused.
+
+Descriptors and threads stay few.
+"""
 
 import asyncio
 import contextlib
@@ -109,7 +112,9 @@ async def test_a_look_that_fails_tells_nothing(error: type[Exception]) -> None:
 
 
 async def test_idle_connections_hold_no_descriptor_for_their_callers(tmp_path: Path) -> None:
-    """Issue 19: a pidfd lives no longer than the question that it answers, and never longer than its connection."""
+    """Issue 19: a pidfd lives no longer than the question that it answers, and never longer than its
+    connection.
+    """
     count = 100
 
     def descriptors() -> int:

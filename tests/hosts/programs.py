@@ -20,7 +20,10 @@ _SCRIPTS = {
 
 
 def words_for(name: str) -> list[str]:
-    """Return the words that start a program; skip the test, or fail where it must not be skipped, without it."""
+    """Return the words that start a program.
+
+    Skip the test, or fail where it must not be skipped, without it.
+    """
     node = str(_PACKAGED_NODE) if _PACKAGED_NODE.exists() else shutil.which("node")
     script = _MODULES / _SCRIPTS[name]
     reason = None

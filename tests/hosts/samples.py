@@ -1,4 +1,6 @@
-"""Each host's file as a user keeps it, with other servers and comments, and how a test reads what was written."""
+"""Each host's file as a user keeps it, with other servers and comments, and how a test reads what was
+written.
+"""
 
 import contextlib
 import io
@@ -132,7 +134,9 @@ def call(home: Path, *words: str, **env: str) -> "subprocess.CompletedProcess[st
 
 
 def call_here(home: Path, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
-    """Do the same in this process, in a tenth of the time: what is imported and printed is the product's own."""
+    """Do the same in this process, in a tenth of the time: what is imported and printed is the product's
+    own.
+    """
     out, err = io.StringIO(), io.StringIO()
     with (
         mock.patch.dict(os.environ, environment(_environment(home, env)), clear=True),

@@ -1,4 +1,6 @@
-"""The .mcpb bundle and the registry's server.json: built by the script, judged by their own validators, and run."""
+"""The .mcpb bundle and the registry's server.json: built by the script, judged by their own validators, and
+run.
+"""
 
 import hashlib
 import json

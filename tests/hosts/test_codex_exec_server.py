@@ -22,7 +22,6 @@ class ExecServer:
     """One server with a home of its own; nothing leaves this machine."""
 
     def __init__(self, folder: Path) -> None:
-        """Start it, and wait until it says where it listens (blocks)."""
         home = folder / "home"
         home.mkdir(exist_ok=True)
         self._process = subprocess.Popen(
@@ -61,7 +60,6 @@ class Caller:
     """One connection, after the handshake."""
 
     def __init__(self, url: str, *, session_id: str | None = None) -> None:
-        """Connect; with a session id, as the client that had it before."""
         self._socket: ClientConnection = connect(url, proxy=None, legacy=True)
         self._number = 0
         said = self.call("initialize", clientName="trial", resumeSessionId=session_id)
@@ -123,7 +121,9 @@ def codex(tmp_path: Path) -> Iterator[ExecServer]:
 def test_codex_gives_output_and_exit_code_to_a_client_that_returns_to_its_session(
     codex: ExecServer, trial: Trial
 ) -> None:
-    """It must return within 30 s: then the session's commands are ended (DETACHED_SESSION_TTL in its source)."""
+    """It must return within 30 s: then the session's commands are ended (DETACHED_SESSION_TTL in its
+    source).
+    """
     first = Caller(codex.url)
     first.start(trial)
     trial.child_in(until(first.output, "before"))

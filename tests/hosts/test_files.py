@@ -1,4 +1,6 @@
-"""`outlive install` and `uninstall`: which file is meant, what is kept of it, backups, several hosts at once, mistakes."""
+"""`outlive install` and `uninstall`: which file is meant, what is kept of it, backups, several hosts at once,
+mistakes.
+"""
 
 import json
 import os
@@ -82,7 +84,7 @@ def test_a_link_a_mode_and_every_older_backup_are_kept(words: list[str], tmp_pat
     assert "Nothing to do" in call(tmp_path, *words).stdout
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.root("only root gives files away")
 def test_a_file_keeps_its_owner_and_so_do_its_backups(tmp_path: Path) -> None:
     path = tmp_path / ".codex/config.toml"
     path.parent.mkdir()
@@ -133,7 +135,10 @@ def _program(folder: Path, name: str) -> None:
 
 
 def test_all_hosts_that_are_there_are_set_up_and_reported_each(tmp_path: Path) -> None:
-    """One is known by its folder, one by its file, one by its program; a broken one keeps no other from its entry."""
+    """One is known by its folder, one by its file, one by its program.
+
+    A broken one keeps no other from its entry.
+    """
     programs = tmp_path / "programs"
     _program(programs, "goose")
     (tmp_path / ".codex").mkdir()
@@ -265,3 +270,56 @@ def test_on_a_terminal_the_diff_is_coloured_unless_that_is_not_wanted(tmp_path: 
         ).stdout
     assert b"\x1b[32m+" in said[""]
     assert b"\x1b" not in said["1"]
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+@pytest.mark.parametrize("host", PROJECT_FILES)
+@pytest.mark.parametrize("is_folder", [False, True], ids=["file", "folder"])
+def test_a_repository_leads_a_change_of_its_project_nowhere_else(
+    host: str, verb: str, is_folder: bool, tmp_path: Path
+) -> None:
+    """Neither is written elsewhere, nor shown: a diff would have the lines around."""
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    outside.mkdir()
+    project.mkdir()
+    path = project / PROJECT_FILES[host]
+    elsewhere = outside / path.name
+    call_here(outside, "install", host, "--project")  # so that there is something to take out, too
+    (outside / PROJECT_FILES[host]).rename(elsewhere)
+    before = {one: one.read_bytes() for one in outside.rglob("*") if one.is_file()}
+    if is_folder and path.parent != project:
+        path.parent.symlink_to(outside)
+    else:
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to(elsewhere)
+    for words in ([], ["--dry-run"]):
+        done = call_here(project, verb, host, "--project", *words)
+        assert done.returncode == 1
+        assert "outside" in done.stderr
+        assert "command" not in done.stdout + done.stderr
+    assert {one: one.read_bytes() for one in outside.rglob("*") if one.is_file()} == before
+    assert path.is_symlink() or path.parent.is_symlink()
+
+
+@pytest.mark.parametrize("host", PROJECT_FILES)
+def test_a_repository_keeps_no_installation_waiting(host: str, tmp_path: Path) -> None:
+    path = tmp_path / PROJECT_FILES[host]
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    done = call_here(tmp_path, "install", host, "--project")
+    assert done.returncode == 1
+    assert "no regular file" in done.stderr
+
+
+def test_a_backup_that_is_a_link_is_not_read_and_not_written(tmp_path: Path) -> None:
+    outside, project = tmp_path / "outside", tmp_path / "project"
+    project.mkdir()
+    outside.write_text("{}")
+    (project / ".mcp.json").write_text('{"mcpServers": {}}')
+    for name in (".mcp.json.bak", ".mcp.json.bak.1"):
+        (project / name).symlink_to(outside)
+    done = call_here(project, "install", "claude-code", "--project", "--json")
+    assert json.loads(done.stdout)["backup"] == str(project / ".mcp.json.bak.2")
+    assert call_here(project, "uninstall", "claude-code", "--project").returncode == 0
+    assert outside.read_text() == "{}"
+    assert servers("claude-code", project / ".mcp.json") == {}

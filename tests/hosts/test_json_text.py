@@ -1,4 +1,6 @@
-"""Changing a value of a JSON text: everything else stays as it is, twice is once, and removing undoes putting."""
+"""Changing a value of a JSON text: everything else stays as it is, twice is once, and removing undoes
+putting.
+"""
 
 import json
 from typing import Any
@@ -116,7 +118,7 @@ def test_any_text_is_understood_as_json_is_or_refused(text: str) -> None:
         ('{"mcpServers": []}', '"mcpServers" is no object'),
         ('{"mcpServers": {}, "mcpServers": {}}', "2 times"),
         ('{"mcpServers": {"outlive": 1, "outlive": 2}}', "2 times"),
-        ('{"a": ' + "[" * 100_000, "too many objects"),
+        ('{"a": ' + "[" * 100_000, "in each other"),
     ],
 )
 def test_what_cannot_be_changed_without_harm_is_refused_with_its_place(text: str, said: str) -> None:
@@ -129,7 +131,8 @@ def test_what_cannot_be_changed_without_harm_is_refused_with_its_place(text: str
 def test_an_entry_is_laid_out_like_its_neighbours() -> None:
     text = '{\n    "a": 1.50,\n    "mcpServers": {\n        "x": {}\n    }\n}\n'
     assert _JSON.put(text, _PATH, value={"args": ["mcp"]}) == (
-        '{\n    "a": 1.50,\n    "mcpServers": {\n        "x": {},\n        "outlive": {\n            "args": [\n'
+        '{\n    "a": 1.50,\n    "mcpServers": {\n        "x": {},\n        "outlive": {\n            '
+        '"args": [\n'
         '                "mcp"\n            ]\n        }\n    }\n}\n'
     )
     assert _JSON.put('{"a":1}', _PATH, value=2) == '{"a":1, "mcpServers": {"outlive": 2}}'

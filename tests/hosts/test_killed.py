@@ -10,7 +10,8 @@ import pytest
 from tests.cli.launching import environment
 from tests.hosts.samples import USER_FILES, call, sample
 
-# The interpreter reports each call that touches a file (docs.python.org, "Audit events table"): at the chosen one it dies.
+# The interpreter reports each call that touches a file (docs.python.org, "Audit events table"): at the chosen
+# one it dies.
 _DYING = """
 import os, signal, sys
 path, steps = sys.argv[1], int(sys.argv[2])

@@ -1,4 +1,6 @@
-"""Changing a value of a TOML text: everything else stays to the byte, twice is once, and removing undoes putting."""
+"""Changing a value of a TOML text: everything else stays to the byte, twice is once, and removing undoes
+putting.
+"""
 
 import tomllib
 from typing import Any
@@ -97,7 +99,7 @@ def test_an_entry_in_parts_of_the_text_is_removed_whole_and_comments_of_others_s
         ("mcp_servers = { a = { command = 'x' } }\n", "twice|harm|overwrite|mutate"),
         ("mcp_servers = 1\n", "no table"),
         ("a = \n", "line 1"),
-        ("a = " + "[" * 100_000, "too many|recursion|Expected|line"),
+        ("a = " + "[" * 100_000, "in each other"),
     ],
 )
 def test_what_cannot_be_changed_without_harm_is_refused(text: str, said: str) -> None:

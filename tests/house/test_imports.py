@@ -4,10 +4,12 @@ The contracts are in pyproject.toml; this file runs them and adds what they cann
 imports as an allow list, and no circles anywhere.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib import metadata
 
 import grimp
 
@@ -19,10 +21,13 @@ _ALLOWED = {
     "outlive.core": ("outlive.core",),
     "outlive.protocols.frames": _BARE,
     "outlive.protocols.keeper": _BARE,
-    "outlive.keeper": ("outlive.keeper", *_BARE),
+    "outlive.kernel": ("outlive.kernel", "outlive.core"),
+    "outlive.keeper": ("outlive.keeper", "outlive.kernel", *_BARE),
 }
 # The package's own __init__ holds the version and imports nothing.
 _ALWAYS = ("outlive", "outlive.protocols")
+
+_OF_EXTRAS = ("opentelemetry", "ray", "requests")
 
 
 @cache
@@ -36,7 +41,10 @@ def _is_within(module: str, packages: Iterable[str]) -> bool:
 
 def test_import_contracts_are_kept() -> None:
     # In a process of its own: it configures logging, and disables every logger that there is.
-    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
+    code = (
+        "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, "
+        "no_logo=True))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
@@ -56,6 +64,20 @@ def test_what_outlives_the_server_imports_only_what_it_may() -> None:
         and not _is_within(imported, allowed)
     ]
     assert not strangers, "\n".join(strangers)
+
+
+def test_every_package_that_is_imported_is_one_that_a_user_has() -> None:
+    """A package of the development group would be missing in an installation."""
+    lock = (ROOT / "requirements" / "runtime.txt").read_text()
+    locked = set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
+    packages = metadata.packages_distributions()
+    missing = {
+        module
+        for module in _graph().modules
+        if "." not in module and module not in {"outlive", *_OF_EXTRAS, *sys.stdlib_module_names}
+        if not locked & {name.lower().replace("_", "-") for name in packages.get(module, ())}
+    }
+    assert missing == set()
 
 
 def test_no_two_modules_import_each_other_however_far_around() -> None:

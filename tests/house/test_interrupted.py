@@ -1,4 +1,7 @@
-"""A run of the tests that is interrupted leaves nothing behind: no process, no folder; and touches nothing of others."""
+"""A run of the tests that is interrupted leaves nothing behind: no process, no folder.
+
+And touches nothing of others.
+"""
 
 import json
 import os
@@ -45,7 +48,9 @@ def bystander(marker: Marker) -> Iterator["subprocess.Popen[bytes]"]:
 def test_nothing_is_left_of_a_run_that_was_interrupted(
     tmp_path: Path, bystander: "subprocess.Popen[bytes]", workers: int, who: str, number: signal.Signals
 ) -> None:
-    """By its controller's end, its workers' ends too, or Ctrl-C, which a terminal sends to the whole group: servers are in it."""
+    """By its controller's end, its workers' ends too, or Ctrl-C, which a terminal sends to the whole group:
+    servers are in it.
+    """
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=0"]
     words += ["-n", str(workers)] if workers else []
     with (tmp_path / "said").open("wb") as said:
@@ -62,7 +67,8 @@ def test_nothing_is_left_of_a_run_that_was_interrupted(
     until(lambda: len(list(tmp_path.glob("*.json"))) >= wanted, "the tests to wait", patience_s=_PATIENCE_S)
     found = [json.loads(path.read_text()) for path in tmp_path.glob("*.json")]
     mark = found[0]["mark"].encode()
-    assert len(members(mark)) > 5 * wanted
+    folders = [folder for one in found for folder in one["folders"]]
+    assert len(members(mark, folders)) > 5 * wanted
     victims = {
         "controller": [run.pid],
         "everybody": {run.pid, *(one["worker"] for one in found)},
@@ -76,13 +82,13 @@ def test_nothing_is_left_of_a_run_that_was_interrupted(
         except subprocess.TimeoutExpired:
             os.kill(-run.pid, number)
     run.wait(_PATIENCE_S)
-    until(lambda: not members(mark), "the end of all that carries the mark", patience_s=_PATIENCE_S)
+    until(lambda: not members(mark, folders), "the end of all that carries the mark", patience_s=_PATIENCE_S)
     for one in found:
         assert not Marker(seconds=one["seconds"]).pids()
         assert not of_state_folder(Path(one["state"]))
         # Where pytest has ended by itself, it keeps the folders of its newest runs.
-        folders = one["folders"][1:] if number == signal.SIGINT else one["folders"]
-        until(lambda folders=folders: not any(map(os.path.exists, folders)), "the folders to be removed")  # type: ignore[misc] # bound at once
+        removed = one["folders"][1:] if number == signal.SIGINT else one["folders"]
+        until(lambda removed=removed: not any(map(os.path.exists, removed)), "the folders to be removed")  # type: ignore[misc] # bound at once
     assert bystander.poll() is None
 
 

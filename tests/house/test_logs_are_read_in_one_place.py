@@ -1,10 +1,13 @@
-"""No door can forget to hide secrets: logs are opened where it is known what is hidden, and nobody else reads their files."""
+"""No door can forget to hide secrets: logs are opened where it is known what is hidden, and nobody else reads
+their files.
+"""
 
 import ast
 
 from tests.house.sources import ROOT, python_sources
 
-# Where a log may be opened: what it hides is given to it there, or the reader writes places, counts lines, or is the very user.
+# Where a log may be opened: what it hides is given to it there, or the reader writes places, counts lines, or
+# is the very user.
 _PACKAGE = ROOT / "src" / "outlive"
 _OPENERS = {
     "cli/verbs/attach.py",  # counts lines, shows nothing

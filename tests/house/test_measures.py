@@ -1,39 +1,51 @@
-"""The shape of the whole house, as `scripts/measure/house.py` counts it: each thing has one name, and no count gets worse.
+"""The shape of the whole house, as `scripts/measure/house.py` counts it: aims, held once they are reached.
 
-A limit below is the count of today. A change that makes a count better takes its limit along.
+A limit may go down, never up without a page in docs/decisions that says what was tried instead. A count that
+is still above its aim is held by nothing: it would follow the tree wherever that goes.
 """
 
 import pytest
 
 from scripts.measure import house
 
-# Names that users see, in two languages of the product: `outlive.client` and the models of the OpenAPI document.
+# Names that users see, in two languages of the product: `outlive.client` and the models of the OpenAPI
+# document.
 _SEEN_BY_USERS = {"Approvals", "Process", "ProcessInfo", "StartOptions"}
 
-_AT_MOST = {
-    "python files": 632,
-    "code lines": 73_800,
-    "people as subjects": 8,
+_AIMS: dict[str, float] = {
+    "python files of the core": 350,
+    "python files": 470,
+    "code lines of the core": 45_000,
+    "code lines": 57_000,
+    "`what` in 1000 lines": 5,
+    "lines of C": 4_900,
+    "lines of JavaScript": 4_900,
+    "lines of scripts": 2_600,
+    "lines of tests in 100 of the product": 105,
+    "packages": 18,
     "modules named by a gerund": 0,
-    "files under 40 lines": 11,
-    "folders of more than 15 files": 3,
-    "most files in a folder": 18,
     "classes of more than 15 public methods": 0,
-    "most public methods of a class": 15,
     "callables handed to constructors": 109,
     "constructors of more than two callables": 1,
-    "files called settings.py": 2,
     "rings in C": 0,
-    "files that know group_limit": 5,
-    "files that know isolation": 6,
-    "files that know env_secrets": 18,
-    "files that know umask": 24,
-    "files that know max_line_bytes": 10,
-    "files that know relabel": 10,
-    "files that know close_output": 7,
-    "files that know resize": 19,
+    **{f"imports of {name} by the core": 0 for name in house.EXTENSIONS},
+    **{f"files that know {word}": 4 for word in (*house.OPTIONS, *house.VERBS, *house.MEMBERS)},
 }
-_AT_LEAST = {"prose per 100 lines of code": 27.2}
+# Aims that are not reached yet. A name goes from here when its count has come down; none comes back.
+_AHEAD = frozenset(
+    {
+        "python files of the core",
+        "python files",
+        "code lines of the core",
+        "code lines",
+        "`what` in 1000 lines",
+        "lines of C",
+        "lines of scripts",
+        "lines of tests in 100 of the product",
+        *(f"imports of {name} by the core" for name in house.EXTENSIONS),
+        *(f"files that know {word}" for word in (*house.OPTIONS, *house.VERBS, *house.MEMBERS)),
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +58,27 @@ def test_a_class_name_means_one_class() -> None:
     assert not {name: places for name, places in twice.items() if name not in _SEEN_BY_USERS}
 
 
-@pytest.mark.parametrize("name", _AT_MOST)
-def test_no_count_grows(counts: dict[str, object], name: str) -> None:
+@pytest.mark.parametrize("name", sorted(_AIMS.keys() - _AHEAD))
+def test_an_aim_that_was_reached_is_kept(counts: dict[str, object], name: str) -> None:
     found = counts[name]
-    assert isinstance(found, int)
-    assert found <= _AT_MOST[name], f"{name}: {found}; `scripts/measure/house.py --names` tells which"
+    assert isinstance(found, int | float)
+    assert found <= _AIMS[name], f"{name}: {found}; `scripts/measure/house.py --names` tells which"
 
 
-@pytest.mark.parametrize("name", _AT_LEAST)
-def test_no_share_shrinks(counts: dict[str, object], name: str) -> None:
+@pytest.mark.parametrize("name", sorted(_AHEAD))
+def test_an_aim_is_held_from_the_day_it_is_reached(counts: dict[str, object], name: str) -> None:
     found = counts[name]
-    assert isinstance(found, float)
-    assert found >= _AT_LEAST[name]
+    assert isinstance(found, int | float)
+    assert found > _AIMS[name], f"{name} is reached: take it out of the aims that are ahead"
+
+
+def test_every_part_of_an_extension_is_there() -> None:
+    """A path that has moved would count for the core."""
+    names = [module.name for module in house.modules()]
+    missing = [
+        place
+        for places in house.EXTENSIONS.values()
+        for place in places
+        if not any(name.startswith(place) for name in names) and not (house.SOURCE / place).is_dir()
+    ]
+    assert not missing

@@ -29,6 +29,7 @@ def _looks(server: OutliveServer) -> dict[str, object]:
     }
 
 
+@pytest.mark.root("a server's memory and descriptors are closed to its user")
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_forked_server_is_given_what_an_executed_one_is(tmp_path: Path, number: signal.Signals) -> None:

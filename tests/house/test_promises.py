@@ -43,7 +43,9 @@ def _marked() -> dict[str, list[str]]:
 
 
 def _promised_words() -> set[str]:
-    """Return the strings that stand in tests which prove a promise, as what they call or as what a case of theirs is."""
+    """Return the strings that stand in tests which prove a promise, as what they call or as what a case of
+    theirs is.
+    """
     found: set[str] = set()
     for source in python_sources("tests"):
         if source.name.startswith(("tests/promise", "tests/house", "tests/support")):
@@ -57,7 +59,9 @@ def _promised_words() -> set[str]:
 
 
 def test_every_operation_is_asked_for_where_a_promise_is_proved() -> None:
-    """An operation that nothing is promised about, or that no such test calls by its name, is not finished."""
+    """An operation that nothing is promised about, or that no such test calls by its name, is not
+    finished.
+    """
     words = _promised_words()
     assert [name for name in OPERATIONS if name not in words] == []
 

@@ -1,6 +1,8 @@
-"""`scripts/release.sh` and `scripts/image.sh`: what they refuse before they make anything, and the files that they are made of.
+"""`scripts/release.sh` and `scripts/image.sh`: what they refuse before they make anything, and the files that
+they are made of.
 
-What a release makes is tried by the release itself; its wheels by `test_wheel`, its image by `tests/docker/test_image.py`.
+What a release makes is tried by the release itself; its wheels by `test_wheel`, its image by
+`tests/docker/test_image.py`.
 """
 
 import re

@@ -148,7 +148,7 @@ def _knock(socket_path: str, *, uid: int) -> str:
 
 
 @pytest.mark.promise("A.socket")
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.root("only root can act as another user")
 @pytest.mark.parametrize("name", ["keeper.sock", "guardian.sock"])
 def test_the_keepers_sockets_refuse_other_users(name: str) -> None:
     """A.socket: by the peer's uid, even when file modes would let it in."""

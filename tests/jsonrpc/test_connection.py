@@ -62,7 +62,10 @@ async def test_the_url_of_the_ipv4_address_and_of_localhost_both_work(server: Ou
 
 @pytest.mark.promise("S0.15", "S0.11", "S0.11.hint")
 async def test_the_session_above_the_limit_is_told_so_and_closed_with_1013(serve: ServerFactory) -> None:
-    """S0.15: the next one gets -32001 with id null and close 1013; the others go on; a freed place is free."""
+    """S0.15: the next one gets -32001 with id null and close 1013; the others go on.
+
+    A freed place is free.
+    """
     server = await to_thread.run_sync(lambda: serve(MAX_SESSIONS=2))
     async with connect(server.url) as first:
         async with connect(server.url) as second:

@@ -45,7 +45,9 @@ async def test_pause_stops_and_resume_continues_the_whole_tree(client: RpcClient
 @pytest.mark.promise("S0.10", "S0.20", "S0.20.cursor", "S0.20.spelling")
 @pytest.mark.parametrize("key", ["type", "action"])
 async def test_every_control_answers_and_notifies(client: RpcClient, marker: Marker, key: str) -> None:
-    """S0.10: type|action; {status} and a notification with the shape of process.started, after the response."""
+    """S0.10: type|action; {status} and a notification with the shape of process.started, after the
+    response.
+    """
     result = await client.execute(f"{marker.sleep}; true")
     await client.notification("process.started", result["process_id"])
     for word, status in _WORDS.items():

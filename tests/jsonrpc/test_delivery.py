@@ -86,9 +86,9 @@ async def test_a_closed_output_gives_its_writer_sigpipe(client: RpcClient) -> No
 @pytest.mark.promise("S0.19.signal-group")
 async def test_a_signal_to_the_group_spares_what_has_left_it(client: RpcClient) -> None:
     line = (
-        "setsid sh -c 'trap \"echo left got it\" USR1; echo a; sleep 1 & wait' & "
-        "trap 'echo main got it; exit 3' USR1; sh -c 'trap \"echo child got it; exit\" USR1; echo b; sleep 5 & wait' & "
-        "while :; do sleep 0.05; done"
+        "setsid sh -c 'trap \"echo left got it\" USR1; echo a; sleep 1 & wait' & trap 'echo main got it; "
+        "exit 3' USR1; sh -c 'trap \"echo child got it; exit\" USR1; echo b; sleep 5 & wait' & while :; "
+        "do sleep 0.05; done"
     )
     started = await client.request("execute", command=line, detach=True, output="none")
     process_id = started["process_id"]

@@ -1,4 +1,7 @@
-"""Bad input: every row of the table, each with its number, a stable reason and a hint; the connection goes on."""
+"""Bad input: every row of the table, each with its number, a stable reason and a hint.
+
+The connection goes on.
+"""
 
 import json
 from typing import Any
@@ -31,12 +34,22 @@ def _refused(answer: Message, code: int) -> None:
 
 
 @pytest.mark.promise("S0.11", "S0.11.hint", "S0.bad.json")
-@pytest.mark.parametrize("frame", ["", "{", "nonsense", '{"jsonrpc": "2.0", "id": 1,', "[1,", "\ufeff{}x"])
-async def test_malformed_json_is_a_parse_error(client: RpcClient, frame: str) -> None:
-    """S0.11: -32700 with id null; the connection goes on."""
+@pytest.mark.parametrize(
+    ("frame", "request_id"),
+    [
+        ("", None),
+        ("{", None),
+        ("nonsense", None),
+        ('{"jsonrpc": "2.0", "id": 1,', 1),
+        ("[1,", None),
+        ("\ufeff{}x", None),
+    ],
+)
+async def test_malformed_json_is_a_parse_error(client: RpcClient, frame: str, request_id: int | None) -> None:
+    """S0.11: -32700 with the id that stands in the bytes, else null; the connection goes on."""
     answer = await _answer(client, frame)
     _refused(answer, -32700)
-    assert answer["id"] is None
+    assert answer["id"] == request_id
     await client.barrier()
 
 

@@ -1,4 +1,6 @@
-"""The methods `events`, `relabel` and `remove`: what happens is told, labels change, what has ended is forgotten."""
+"""The methods `events`, `relabel` and `remove`: what happens is told, labels change, what has ended is
+forgotten.
+"""
 
 from collections.abc import Callable
 from typing import Any

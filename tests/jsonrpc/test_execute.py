@@ -177,7 +177,10 @@ async def test_a_working_folder_that_is_none_is_an_execution_failure(
 async def test_output_of_descendants_after_completed_waits_for_a_reader(
     client: RpcClient, tmp_path: Path
 ) -> None:
-    """S0.4: no output follows completed; late bytes are read with attach; process.closed tells the streams' end."""
+    """S0.4: no output follows completed.
+
+    Late bytes are read with attach; process.closed tells the streams' end.
+    """
     opened = tmp_path / "open"
     waiting = f"until [ -e '{opened}' ]; do sleep 0.02; done"
     run = await client.run(f"echo main; ({waiting}; echo late) & exit 3")

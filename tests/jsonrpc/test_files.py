@@ -112,7 +112,9 @@ async def test_a_copy_goes_in_the_direction_in_which_it_was_opened(
 async def test_the_digest_of_what_is_to_be_written_is_no_way_to_read_it(
     client: RpcClient, tmp_path: Path
 ) -> None:
-    """A stretch of one byte has 256 digests: only stretches that tell whether a whole file is the same are answered."""
+    """A stretch of one byte has 256 digests: only stretches that tell whether a whole file is the same are
+    answered.
+    """
     (tmp_path / "f").write_bytes(_TEXT)
     (tmp_path / "large").write_bytes(bytes(DIGEST_BYTES) + b"secret")
     reading = (await client.request("file_open", path=str(tmp_path)))["copy"]

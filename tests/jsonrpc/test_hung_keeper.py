@@ -12,7 +12,7 @@ from tests.support.processes import Gate
 from tests.support.rpc import RpcClient, RpcFailure, connect
 from tests.support.server import OutliveServer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.thorough]
+pytestmark = [pytest.mark.anyio, pytest.mark.thorough, pytest.mark.usefixtures("stays_stopped")]
 
 
 async def _stop_supervisor(server: OutliveServer, *, guardian_too: bool = False) -> list[int]:

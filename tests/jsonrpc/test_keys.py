@@ -1,4 +1,7 @@
-"""execute with a key: one process for a command in a project, over sessions and crashes; and lists by project, key and short id."""
+"""execute with a key: one process for a command in a project, over sessions and crashes.
+
+And lists by project, key and short id.
+"""
 
 from pathlib import Path
 

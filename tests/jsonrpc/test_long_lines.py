@@ -124,7 +124,9 @@ async def test_a_hundred_megabytes_without_newline_cost_no_memory(
 
 @pytest.mark.promise("W.cursor", "S0.19.attach")
 async def test_continuing_inside_a_long_line_loses_nothing(client: RpcClient) -> None:
-    """S0.20: attach from a cursor in the middle of the log gives exactly the rest, in chunk mode byte for byte."""
+    """S0.20: attach from a cursor in the middle of the log gives exactly the rest, in chunk mode byte for
+    byte.
+    """
     run = await client.run("seq 1 3000")
     whole = "".join(f"{number}\n" for number in range(1, 3001))
     assert hashlib.sha256(run.stdout.encode()).digest() == hashlib.sha256(whole.encode()).digest()

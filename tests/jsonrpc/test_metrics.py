@@ -21,7 +21,7 @@ _RECOVERIES: tuple[str, tuple[str, ...]] = ("outlive_keeper_recovery_seconds_cou
 
 def _scrape(server: OutliveServer) -> dict[tuple[str, tuple[str, ...]], float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=20) as answer:
-        assert answer.headers["content-type"].startswith("text/plain")
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         text = answer.read().decode()
     return {
         (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value

@@ -1,4 +1,6 @@
-"""Sessions: one process each, private or detached, resumed within the reconnect grace, cleaned up after it."""
+"""Sessions: one process each, private or detached, resumed within the reconnect grace, cleaned up after
+it.
+"""
 
 import anyio
 import pytest

@@ -107,7 +107,10 @@ async def test_a_client_that_vanishes_in_a_flood_finds_everything_again(server: 
 
 @pytest.mark.promise("S0.16.memory", "S0.bad.vanished-client")
 async def test_many_vanishing_clients_leave_the_server_well(server: OutliveServer, client: RpcClient) -> None:
-    """Bad input: twenty clients break off at once in the middle of their output; nothing is printed but a log."""
+    """Bad input: twenty clients break off at once in the middle of their output.
+
+    Nothing is printed but a log.
+    """
 
     async def break_off() -> None:
         async with connect(server.url) as victim:
@@ -125,8 +128,11 @@ async def test_many_vanishing_clients_leave_the_server_well(server: OutliveServe
 async def test_a_loud_process_does_not_starve_a_quiet_one(
     server: OutliveServer, client: RpcClient, gate: Gate
 ) -> None:
-    """S0.16: bounded work per turn: twenty commands finish while another connection's flood is still going."""
-    # All that the flood has written until the gate opens is read to its end, 1.5 GB on a machine that others use as well.
+    """S0.16: bounded work per turn: twenty commands finish while another connection's flood is still
+    going.
+    """
+    # All that the flood has written until the gate opens is read to its end, 1.5 GB on a machine that others
+    # use as well.
     async with connect(server.url, patience_s=120) as loud:
         # Until the gate is open, and bounded: what was written before the cancel is delivered all the same.
         flood = await loud.execute(

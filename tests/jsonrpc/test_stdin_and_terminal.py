@@ -16,7 +16,10 @@ def _is_partial(params: Message) -> bool:
 
 @pytest.mark.promise("S0.6.prompt", "S0.3.pty", "S0.19.write")
 async def test_a_prompt_on_a_terminal_arrives_as_a_partial_line(client: RpcClient) -> None:
-    """S0.6: with pty a partial line that stays idle is sent, marked partial:true; the answer reaches the program."""
+    """S0.6: with pty a partial line that stays idle is sent, marked partial:true.
+
+    The answer reaches the program.
+    """
     result = await client.execute("read -p 'name? ' name; echo \"hi $name\"; exit 3", pty=True)
     prompt = await client.output(result["process_id"], "name? ")
     assert _is_partial(prompt)

@@ -1,4 +1,7 @@
-"""Nothing is lost: the server killed, stopped, started again; the keeper killed; bytes and exit codes stay exact."""
+"""Nothing is lost: the server killed, stopped, started again; the keeper killed.
+
+Bytes and exit codes stay exact.
+"""
 
 import os
 import signal
@@ -21,7 +24,10 @@ def _numbers(first: int, last: int) -> str:
 
 @pytest.mark.promise("S0.14.resume", "S0.14.once", "S0.9", "W.cursor")
 async def test_a_killed_server_loses_no_byte_and_no_exit_code(own_server: OutliveServer, gate: Gate) -> None:
-    """S0.14: SIGKILL in the middle; the process ends while nobody is there; session and cursor give the rest."""
+    """S0.14: SIGKILL in the middle; the process ends while nobody is there.
+
+    Session and cursor give the rest.
+    """
     noisy = "for n in $(seq 1 400); do echo $n; echo e$n >&2; done"
     async with connect(own_server.url) as client:
         result = await client.execute(f"seq 1 3000; {noisy}; {gate.wait}; seq 3001 6000; {noisy}; exit 7")

@@ -15,7 +15,9 @@ from tests.support.server import OutliveServer, run_outlive
 @pytest.mark.anyio
 @pytest.mark.promise("W.lost", "W.state.jsonrpc", "S0.8.error")
 async def test_an_exit_code_that_nothing_knows_is_null(own_server: OutliveServer) -> None:
-    """W.lost: everything dies at one instant, as when the machine loses its power: failed, null, one sentence."""
+    """W.lost: everything dies at one instant, as when the machine loses its power: failed, null, one
+    sentence.
+    """
     async with connect(own_server.url) as client:
         result = await client.execute("echo written; sleep 1000; true", detach=True)
         await client.output(result["process_id"], "written")

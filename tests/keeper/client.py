@@ -1,7 +1,8 @@
 """A small blocking client of the keeper's local protocol, as a server would be: requests, replies, doorbells.
 
-Single-threaded: doorbells are taken in whenever the client waits for something. A supervisor that dies closes the
-connection: `KeeperGone`. `ask_surely` reconnects and asks again, as a server does with what was not acknowledged.
+Single-threaded: doorbells are taken in whenever the client waits for something. A supervisor that dies closes
+the connection: `KeeperGone`. `ask_surely` reconnects and asks again, as a server does with what was not
+acknowledged.
 """
 
 import contextlib
@@ -19,10 +20,9 @@ from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, new_proc
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
-from outlive.keeper.common.files import is_written
+from outlive.kernel.files import is_written
 from outlive.protocols.keeper import (
     MAX_INLINE_BYTES,
-    VERSION,
     Flags,
     Phase,
     decode_message,
@@ -35,7 +35,7 @@ from tests.support.processes import pause_after
 Reply = dict[str, object]
 _T = TypeVar("_T")
 _OPEN = Flags.OUT_OPEN | Flags.ERR_OPEN
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class KeeperGone(Exception):
@@ -46,7 +46,6 @@ class KeeperRefused(Exception):
     """The keeper answered with an error; `reply` has it."""
 
     def __init__(self, reply: Reply) -> None:
-        """Keep the reply."""
         super().__init__(f"{reply.get('error')}: {reply.get('message')}")
         self.reply = reply
         self.slug = str(reply.get("error"))
@@ -72,12 +71,11 @@ class KeeperClient:
     """One connection at a time, made again when `ensure` (starts the keeper) and `connect` are called again.
 
     `bells` holds the newest state of each process by key, `completions` how often each one became DONE, and
-    `setbacks` every process that was DONE and was later told to be less, or closed and later open, `vanished` those that a new supervisor
-    did not mention although they have no completion mark.
+    `setbacks` every process that was DONE and was later told to be less, or closed and later open, `vanished`
+    those that a new supervisor did not mention although they have no completion mark.
     """
 
     def __init__(self, state_dir: Path, *, ensure: Callable[[], None], role: str = "server") -> None:
-        """Remember where; nothing is connected yet."""
         self.layout = Layout(str(state_dir))
         self.bells: dict[bytes, Doorbell] = {}
         self.completions: Counter[bytes] = Counter()
@@ -116,7 +114,7 @@ class KeeperClient:
             try:
                 self._socket = sockets.connect_unix(self.layout.keeper_socket)
                 self._unmentioned = dict(self._live_ids)
-                return self.ask("hello", role=self._role, version=VERSION, pid=os.getpid())
+                return self.ask("hello", role=self._role, pid=os.getpid())
             except (KeeperGone, OSError):
                 self.reconnects += 1
                 if time.monotonic() > deadline:
@@ -182,7 +180,8 @@ class KeeperClient:
         reply = self._start(spec, process_id, script)
         key = id_to_bytes(process_id)
         if reply.get("existing") and is_written(f"{self.layout.process(process_id)}/done"):
-            # The answer was lost with a supervisor, and nobody may tell of the end. What was told before it comes first.
+            # The answer was lost with a supervisor, and nobody may tell of the end. What was told before it
+            # comes first.
             with contextlib.suppress(KeeperGone):
                 self.take_in()
             self._ring_from_file(process_id)

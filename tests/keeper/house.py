@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Self, TypedDict, Unpack
 from unittest import mock
 
-from outlive.backends.docker.runner_build import cache_folder, runner_binary
-from outlive.core.errors import StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
-from outlive.keeper.common.files import is_written, read_end
+from outlive.discovery.keeper import find_program
+from outlive.keeper.common.files import read_end
 from outlive.keeper.common.launch import ensure_keeper
-from outlive.keeper.common.spawn import SHIM_VARIABLE
+from outlive.kernel.files import is_written
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
 from tests.support.processes import (
@@ -34,7 +33,7 @@ from tests.support.processes import (
     wait_state_folder_empty,
 )
 
-_SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
+_SETTINGS = ("OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT")
 
 
 def sh(line: str) -> tuple[str, ...]:
@@ -44,13 +43,8 @@ def sh(line: str) -> tuple[str, ...]:
 
 @functools.cache
 def shim_program() -> str:
-    """Return the program of shims, compiled if need be; "off" where that cannot be."""
-    try:
-        return str(runner_binary(os.uname().machine, cache_folder(os.environ)))
-    except StartFailed:
-        if os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"):
-            raise
-        return "off"
+    """Return the program of shims, compiled if need be."""
+    return find_program(Layout("/nonexistent"))
 
 
 def is_paused(pid: int) -> bool:
@@ -96,13 +90,16 @@ class Options(TypedDict, total=False):
 
 
 class House:
-    """One state folder, its keeper, and one client (`client`); a context manager that leaves nothing behind."""
+    """One state folder, its keeper, and one client (`client`).
+
+    A context manager that leaves nothing behind.
+    """
 
     def __init__(self, state_dir: Path, *, env: Mapping[str, str] | None = None) -> None:
-        """Describe; nothing runs yet. `env` are settings of the keeper; shims are the program unless it says otherwise."""
+        """Describe; nothing runs yet. `env` are settings of the keeper."""
         self.state_dir = state_dir
         self.layout = Layout(str(state_dir))
-        self._env = {SHIM_VARIABLE: shim_program(), **(env or {})}
+        self._env = dict(env or {})
         self.client = KeeperClient(state_dir, ensure=self.ensure)
 
     def _environment(self) -> AbstractContextManager[object]:
@@ -112,7 +109,7 @@ class House:
     def ensure(self) -> None:
         """Start the keeper if nobody serves the state folder."""
         with self._environment():
-            ensure_keeper(str(self.state_dir), deadline_s=20.0)
+            ensure_keeper(str(self.state_dir), deadline_s=20.0, find_program=shim_program)
 
     def __enter__(self) -> Self:
         """Start the keeper and connect."""
@@ -174,7 +171,9 @@ class House:
         return until(lambda: _pid_of(self.status(), "guardian"), "a guardian")
 
     def guardians(self) -> list[int]:
-        """Return the pids of everything with a guardian's command line: the guardian, one being started, its forks."""
+        """Return the pids of everything with a guardian's command line: the guardian, one being started, its
+        forks.
+        """
         return self._of_role("guardian")
 
     def _of_role(self, role: str) -> list[int]:
@@ -187,11 +186,13 @@ class House:
         return found
 
     def shims(self) -> list[int]:
-        """Return the pids of all shims: programs of their own, or forked from a guardian with its command line."""
+        """Return the pids of all shims: programs of their own, or forked from a guardian with its command
+        line.
+        """
         guardian = _pid_of(self.status(), "guardian")
         found = {pid for pid in self.guardians() + self._of_role("shim") if pid != guardian}
-        # What a shim starts has that command line, too, until it executes; the init of a sealed command keeps it,
-        # and the kernel ends the command with it.
+        # What a shim starts has that command line, too, until it executes; the init of a sealed command keeps
+        # it, and the kernel ends the command with it.
         return [
             pid
             for pid in found
@@ -211,7 +212,9 @@ class House:
             until(lambda pid=pid: not is_alive(pid), f"the end of {pid}")  # type: ignore[misc] # a bound pid
 
     def kill_shim_of(self, process_id: str) -> None:
-        """Kill a command's own shim and wait until the supervisor has looked for a holder (or all is over)."""
+        """Kill a command's own shim and wait until the supervisor has looked for a holder (or all is
+        over).
+        """
         socket_path = self.folder(process_id) / "sock"
         before = _birth(socket_path)
         self.kill(self.shim_of(process_id))

@@ -1,4 +1,6 @@
-"""What servers are told of a process, and when: at once or a moment later, but its newest state in the end."""
+"""What servers are told of a process, and when: at once or a moment later, but its newest state in the
+end.
+"""
 
 import time
 

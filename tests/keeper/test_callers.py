@@ -1,4 +1,6 @@
-"""Callers of a Unix socket on a kernel that tells neither a pidfd of the peer nor its socket: by their start alone."""
+"""Callers of a Unix socket on a kernel that tells neither a pidfd of the peer nor its socket: by their start
+alone.
+"""
 
 import socket
 import subprocess

@@ -1,4 +1,6 @@
-"""Pause, resume, signals, stops and timeouts, also while nobody is connected or the supervisor has just died."""
+"""Pause, resume, signals, stops and timeouts, also while nobody is connected or the supervisor has just
+died.
+"""
 
 import json
 import time
@@ -6,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import is_written
+from outlive.kernel.files import is_written
 from outlive.protocols.keeper import CauseCode, Phase
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, is_paused, sh
@@ -135,7 +137,10 @@ def test_a_stop_of_an_orphaned_command_empties_its_tree(own_house: House, marker
 
 
 def test_a_signal_reaches_the_main_process_or_the_tree(house: House) -> None:
-    line = "trap 'echo main; exit 3' USR1; sh -c \"trap 'echo child; exit' USR1; echo up; while :; do sleep 0.02; done\" & wait; wait"
+    line = (
+        "trap 'echo main; exit 3' USR1; sh -c \"trap 'echo child; exit' USR1; echo up; while :; do "
+        'sleep 0.02; done" & wait; wait'
+    )
     process_id = house.start(*sh(line))
     house.wait_output(process_id, 3)
     house.client.ask("signal", id=process_id, signal=10, whole_tree=True)

@@ -1,4 +1,6 @@
-"""What a foreground needs of the keeper, across its deaths: lent inputs, closed outputs, readers who are gone."""
+"""What a foreground needs of the keeper, across its deaths: lent inputs, closed outputs, readers who are
+gone.
+"""
 
 import contextlib
 import os

@@ -1,6 +1,5 @@
 """The eleven ways out of a process tree: after a stop nobody is left, after a pause nobody runs."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,16 +9,13 @@ import pytest
 from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import until
 from tests.keeper.house import House, is_paused, sh
-from tests.support.escapes import CASES, PID_NAMESPACE
-from tests.support.processes import Marker, is_alive
+from tests.support.escapes import CASES, PID_NAMESPACE, UNSHARE
+from tests.support.processes import Marker, is_alive, with_cmdline
 
 
 def _may_unshare() -> bool:
-    program = shutil.which("unshare")
-    return (
-        program is not None
-        and subprocess.run([program, "-fp", "true"], check=False, capture_output=True).returncode == 0
-    )
+    tried = shutil.which("unshare") and subprocess.run([*UNSHARE, "true"], check=False, capture_output=True)
+    return bool(tried and tried.returncode == 0)
 
 
 def _start(house: House, marker: Marker, case: str) -> str:
@@ -79,10 +75,4 @@ def test_a_fork_bomb_is_outrun(house: House, tmp_path: Path) -> None:
     until(lambda: alive.exists() and alive.stat().st_size > 40, "the chain to run")
     house.client.ask("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=0.0)
     house.client.wait_closed(process_id)
-    mark = os.fsencode(script)
-    left = [
-        pid
-        for pid in filter(str.isdigit, os.listdir("/proc"))
-        if is_alive(int(pid)) and mark in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    assert left == []
+    assert with_cmdline(str(script)) == []

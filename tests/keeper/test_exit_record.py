@@ -1,8 +1,9 @@
-"""A shim records its command's end before it reaps the command: until then the zombie is the only durable copy (decision 27).
+"""A shim records its command's end before it reaps the command: until then the zombie is the only durable
+copy (decision 27).
 
-A folder in the place of the record makes recording fail for as long as a test wants. Both kinds of shims must then leave the
-zombie alone. A shim that reaped first would have the only copy in its memory, and a kill would lose it: on a kernel before 6.15
-for good, since there no pidfd knows how a process ended once it was reaped.
+A folder in the place of the record makes recording fail for as long as a test wants. The shim must then leave
+the zombie alone. A shim that reaped first would have the only copy in its memory, and a kill would lose it:
+on a kernel before 6.15 for good, since there no pidfd knows how a process ended once it was reaped.
 """
 
 from collections.abc import Callable
@@ -10,42 +11,43 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.keeper.client import until
-from tests.keeper.house import House, shim_program
+from tests.keeper.house import House
 from tests.support.processes import Gate, Marker, stat
 
 _OLDER_KERNEL = {"OUTLIVE_DEGRADE": "pidfd_info"}
-_FORKS = {SHIM_VARIABLE: "off"}
+_STEPS = ("no_new_privileges",)
 _COMMANDS = {
     "alone": "{wait}; exit 7",
     "leaves a descendant": "setsid {sleep} & {wait}; exit 7",
-    "leaves the dead": "true & true & {wait}; exit 7",  # a shell waits for no child that it has not been asked about
+    # a shell waits for no child that it has not been asked about
+    "leaves the dead": "true & true & {wait}; exit 7",
     "by a signal": "{wait}; ulimit -c 0; kill -SEGV $$",
 }
 
 
 def _switches(pid: int) -> int:
-    """Return how often a process has gone to sleep by itself (proc_pid_status(5), voluntary_ctxt_switches)."""
+    """Return how often a process has gone to sleep by itself (proc_pid_status(5),
+    voluntary_ctxt_switches).
+    """
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("voluntary_ctxt_switches:")))
 
 
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=list(_COMMANDS))
 @pytest.mark.parametrize("kernel", [{}, _OLDER_KERNEL], ids=["kernel", "older-kernel"])
-@pytest.mark.parametrize("kind", [{}, _FORKS], ids=["program", "forks"])
+@pytest.mark.parametrize("steps", [None, _STEPS], ids=["plain", "bounded"])
 def test_an_end_is_recorded_before_the_command_is_reaped(
     build_house: Callable[..., House],
-    kind: dict[str, str],
+    steps: tuple[str, ...] | None,
     kernel: dict[str, str],
     command: str,
     gate: Gate,
     marker: Marker,
 ) -> None:
-    if not kind and shim_program() == "off":
-        pytest.skip("no shim can be compiled here")
-    house = build_house(**kind, **kernel)
-    process_id = house.start("/bin/bash", "-c", command.format(wait=gate.wait, sleep=marker.sleep))
+    house = build_house(**kernel)
+    line = command.format(wait=gate.wait, sleep=marker.sleep)
+    process_id = house.start("/bin/bash", "-c", line, confinement=steps)
     house.wait_redundant()
     shim, pid = house.shim_of(process_id), house.pid(process_id)
     record = house.folder(process_id) / "pid"
@@ -54,7 +56,8 @@ def test_an_end_is_recorded_before_the_command_is_reaped(
     try:
         gate.open()
         until(lambda: (found := stat(pid)) is None or found.state == "Z", "the command's end")
-        # It sleeps between two attempts to record the end: after two sleeps at least one attempt has been made as a whole.
+        # It sleeps between two attempts to record the end: after two sleeps at least one attempt has been
+        # made as a whole.
         slept = _switches(shim)
         until(lambda: stat(pid) is None or _switches(shim) >= slept + 2, "the shim to try again")
         found = stat(pid)

@@ -1,5 +1,7 @@
 """How commands end: every exit code, signals, completion beside background descendants, `after_exit`."""
 
+import sys
+
 import pytest
 
 from outlive.core.identity import ProcessId, id_to_bytes
@@ -142,3 +144,23 @@ def test_what_is_said_at_the_very_end_on_stderr_alone_is_kept(house: House) -> N
     for process_id in started:
         house.client.wait_done(process_id)
     assert {house.err(process_id) for process_id in started} == {b"last"}
+
+
+_TRACED_LATE = """
+import ctypes, os, signal, sys, time
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+signal.signal(signal.SIGUSR1, lambda *_: print("heard", flush=True))
+assert ctypes.CDLL(None).ptrace(0, 0, 0, 0) == 0
+os.kill(os.getpid(), signal.SIGUSR1)
+sys.exit(21)
+"""
+
+
+def test_a_command_that_is_traced_by_its_new_parent_has_not_ended(own_house: House, gate: Gate) -> None:
+    """PTRACE_TRACEME makes the parent the tracer: the guardian, where the shim is dead."""
+    process_id = own_house.start(sys.executable, "-S", "-c", _TRACED_LATE, str(gate.path))
+    own_house.kill_shim_of(process_id)
+    gate.open()
+    own_house.client.wait_done(process_id)
+    assert (own_house.wire_code(process_id), own_house.out(process_id)) == (21, b"heard\n")

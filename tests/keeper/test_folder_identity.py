@@ -9,21 +9,21 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.files import is_written, read_end
+from outlive.keeper.common.files import read_end
 from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
 from outlive.keeper.common.sockets import connect_unix, receive
-from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_argv
+from outlive.keeper.common.spawn import keeper_argv
+from outlive.kernel.files import is_written
 from tests.keeper.client import until
-from tests.keeper.house import House, sh, shim_program
+from tests.keeper.house import House, sh
 from tests.support.processes import Gate, is_alive
 
 pytestmark = pytest.mark.thorough
 
 BuildHouse = Callable[..., House]
-_STEPS = ("no_new_privileges",)  # which only a fork of the guardian takes
+_STEPS = ("no_new_privileges",)
 _CLAIMS = ("identity.lost", "identity.let_go", "identity.written")
 
 
@@ -34,7 +34,7 @@ def _copy(house: House, *words: str, to: str = "copy") -> Path:
 
 
 def _start_both(house: House, gate: Gate) -> list[str]:
-    """Start a command of each kind of shim, which end with 7 once the gate opens."""
+    """Start a plain command and one with a step of a sandbox, which end with 7 once the gate opens."""
     line = f"echo early; {gate.wait}; echo late; exit 7"
     started = [house.start(*sh(line), confinement=steps) for steps in (None, _STEPS)]
     for process_id in started:
@@ -97,7 +97,7 @@ def test_a_kill_while_the_copy_takes_its_identity_changes_nothing(
     token = tmp_path / "token"
     token.touch()
     env = {**os.environ, "OUTLIVE_FAILPOINT": f"{point}@{token}"}
-    subprocess.run(keeper_argv("guardian", str(copied), "--first"), env=env, check=True)
+    subprocess.run(keeper_argv("guardian", str(copied), "--first"), env=env, check=False)
     until(lambda: not token.exists(), "the kill")
     with House(copied) as copy:
         assert copy.status()["processes"] == 0
@@ -107,12 +107,11 @@ def test_a_kill_while_the_copy_takes_its_identity_changes_nothing(
 
 
 @pytest.mark.promise("A.copy")
-@pytest.mark.parametrize("program", ["program", "off"])
-def test_a_shim_serves_no_copy_that_lies_where_its_folder_lay(
-    build_house: BuildHouse, gate: Gate, program: str
-) -> None:
-    """Although the copy's `processes` leads to the same socket, and its supervisor holds the lock at the same path."""
-    house = build_house(**{SHIM_VARIABLE: shim_program() if program == "program" else "off"})
+def test_a_shim_serves_no_copy_that_lies_where_its_folder_lay(build_house: BuildHouse, gate: Gate) -> None:
+    """Although the copy's `processes` leads to the same socket, and its supervisor holds the lock at the same
+    path.
+    """
+    house = build_house()
     process_id = house.start(*sh(f"echo early; {gate.wait}; exit 7"))
     house.wait_output(process_id, 6)
     _kill_keeper(house)
@@ -160,10 +159,9 @@ def test_a_moved_folder_keeps_its_commands(build_house: BuildHouse, gate: Gate, 
 
 
 @pytest.mark.promise("A.moved")
-@pytest.mark.parametrize("program", ["program", "off"])
-def test_an_end_between_move_and_takeover_is_known(build_house: BuildHouse, gate: Gate, program: str) -> None:
+def test_an_end_between_move_and_takeover_is_known(build_house: BuildHouse, gate: Gate) -> None:
     """Its shim finds no place for the record, keeps the end in memory and waits for a supervisor."""
-    house = build_house(**{SHIM_VARIABLE: shim_program() if program == "program" else "off"})
+    house = build_house()
     process_id = house.start(*sh(f"echo early; {gate.wait}; echo late; exit 7"))
     pid = house.pid(process_id)
     _kill_keeper(house)
@@ -177,26 +175,11 @@ def test_an_end_between_move_and_takeover_is_known(build_house: BuildHouse, gate
 
 
 @pytest.mark.promise("A.copy")
-def test_a_folder_without_an_identity_keeps_its_commands(build_house: BuildHouse, gate: Gate) -> None:
-    """Earlier versions made none: an upgrade with live commands loses nothing."""
-    house = build_house()
-    started = _start_both(house, gate)
-    _kill_keeper(house)
-    (house.state_dir / "identity").unlink()
-    house.client.connect()
-    assert house.status()["processes"] == 2
-    assert (house.state_dir / "identity").read_text().split(" ")[3] == BOOT_ID
-    _see_both_end(house, started, gate)
-
-
-@pytest.mark.promise("A.copy")
 def test_after_a_boot_another_number_of_the_device_makes_no_copy(build_house: BuildHouse) -> None:
     house = build_house()
     _kill_keeper(house)
     words = (house.state_dir / "identity").read_text().split(" ")
-    (house.state_dir / "identity").write_text(
-        " ".join([words[0], "1", words[2], "an-earlier-boot", words[4]])
-    )
+    (house.state_dir / "identity").write_text(" ".join([*words[:3], "1", words[4], "an-earlier-boot\n"]))
     house.client.connect()
     assert (house.state_dir / "identity").read_text().split(" ") == words
 

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from outlive.keeper.common.files import read_end
-from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.supervisor.starts.launcher import failed_start
 from outlive.protocols.keeper import Flags, encode_spec
 from tests.faults.plans import Plan
@@ -21,7 +20,7 @@ from tests.keeper.disks import fill, read_only, small_disk
 from tests.keeper.house import House, sh
 from tests.support.processes import is_alive
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
+pytestmark = pytest.mark.root("only root may mount a small file system")
 
 _DISK_BYTES = 6 << 20
 
@@ -207,14 +206,15 @@ def test_half_made_folders_take_nothing(small: House) -> None:
     assert small.run(*sh("exit 3"))[0] == 3
 
 
-@pytest.mark.parametrize("shim", ["program", "fork"])
+@pytest.mark.usefixtures("stays_stopped")
 @pytest.mark.parametrize("lack", ["read_only", "disk_full"])
-def test_a_start_that_the_disk_refuses_halfway_names_the_disk(tmp_path: Path, shim: str, lack: str) -> None:
-    """The folder is in place when the file system takes nothing more: its shim cannot write that it begins."""
-    env = {SHIM_VARIABLE: "off"} if shim == "fork" else {}
+def test_a_start_that_the_disk_refuses_halfway_names_the_disk(tmp_path: Path, lack: str) -> None:
+    """The folder is in place when the file system takes nothing more: its shim cannot write that it
+    begins.
+    """
     with (
         small_disk(tmp_path / "small", _DISK_BYTES) as folder,
-        House(folder / "state", env=env) as house,
+        House(folder / "state") as house,
         ExitStack() as spell,
     ):
         house.run(*sh("echo warm"))

@@ -1,4 +1,6 @@
-"""Descriptors that commands lend: they take neither the room of people outside nor the keeper's descriptors (issue 19, 1)."""
+"""Descriptors that commands lend: they take neither the room of people outside nor the keeper's descriptors
+(issue 19, 1).
+"""
 
 import contextlib
 import json
@@ -131,6 +133,7 @@ def _holds(house: House, fd: int) -> int:
     return found
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 @pytest.mark.promise("A.lending")
 def test_nothing_is_taken_for_an_id_that_no_server_has_announced(own_house: House) -> None:
     """It stays with its lender, from outside and from inside, until the server asks for that start."""
@@ -149,6 +152,7 @@ def test_nothing_is_taken_for_an_id_that_no_server_has_announced(own_house: Hous
     os.close(reading)
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 @pytest.mark.promise("A.lending")
 def test_nothing_is_taken_of_what_a_command_lends_unasked(
     own_house: House, gate: Gate, tmp_path: Path
@@ -222,6 +226,7 @@ def test_what_another_process_has_lent_is_not_replaced(own_house: House) -> None
         assert own_house.run("/bin/cat", stdin="lent", process_id=process_id)[:2] == (0, b"ours\n")  # type: ignore[arg-type]
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_garbage_with_descriptors_costs_the_keeper_none(own_house: House) -> None:
     own_house.wait_redundant()
     supervisor = own_house.supervisor()

@@ -1,4 +1,6 @@
-"""More output than `output_limit`: truncate releases the middle, block waits for readers, kill ends the tree."""
+"""More output than `output_limit`: truncate releases the middle, block waits for readers, kill ends the
+tree.
+"""
 
 import os
 from pathlib import Path

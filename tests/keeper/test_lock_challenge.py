@@ -4,20 +4,16 @@ import fcntl
 import os
 import socket
 import struct
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.supervisor.lock_challenge import LockChallenge, lock_to_hand
+from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
-from outlive.protocols.keeper import decode_message, encode_message
-from tests.keeper.house import House
 
 _AT = 1 << 41
 _FLOCK = struct.Struct("hhqqi")
@@ -32,7 +28,7 @@ class _Meeting:
         self.lock = lock
         self.reader = os.open(folder / "lock", os.O_RDONLY | os.O_CLOEXEC)
         self.log: list[str] = []
-        self.heard: list[tuple[bytes, list[int]]] = []
+        self.heard: list[tuple[bytes, list[int], int]] = []
         self.loop = Loop(self.log.append)
         listener = sockets.listen_unix(str(folder / "sock"))
         self.link = sockets.connect_unix(str(folder / "sock"), names_senders=True)
@@ -88,7 +84,7 @@ def test_the_byte_is_free_until_the_next_word(tmp_path: Path) -> None:
         assert met.heard == []
         met.say(b"hello 7")
         assert met.is_locked()
-        assert met.heard == [(b"hello 7", [])]
+        assert met.heard == [(b"hello 7", [], os.getpid())]
         assert not met.loop.is_watched(met.link.fileno())
 
 
@@ -98,7 +94,7 @@ def test_the_byte_is_locked_again_when_the_peer_hangs_up(tmp_path: Path) -> None
         met.peer.shutdown(socket.SHUT_RDWR)
         met.loop.turn()
         assert met.is_locked()
-        assert met.heard == [(b"", [])]
+        assert met.heard == [(b"", [], os.getpid())]
 
 
 def test_the_byte_is_locked_again_when_the_peer_says_nothing(
@@ -154,7 +150,7 @@ def test_only_one_question_is_answered(tmp_path: Path) -> None:
         assert met.answer() == b"proved"
         met.say(b"prove %d" % (_AT + 8))
         assert met.answer() is None
-        assert met.heard == [(b"", [])]
+        assert met.heard == [(b"", [], os.getpid())]
         assert met.is_locked()
         assert met.is_locked(_AT + 8)
 
@@ -164,7 +160,7 @@ def test_where_no_question_is_expected_none_is_answered(tmp_path: Path) -> None:
         met.say(b"prove %d" % _AT)
         assert met.answer() is None
         assert met.is_locked()
-        assert met.heard == [(b"", [])]
+        assert met.heard == [(b"", [], os.getpid())]
 
 
 def test_a_process_of_our_own_trees_is_not_answered(tmp_path: Path) -> None:
@@ -172,24 +168,5 @@ def test_a_process_of_our_own_trees_is_not_answered(tmp_path: Path) -> None:
         met.say(b"prove %d" % _AT)
         assert met.answer() is None
         assert met.is_locked()
-        assert met.heard == [(b"", [])]
+        assert met.heard == [(b"", [], os.getpid())]
         assert len(met.log) == 1
-
-
-def test_a_runner_is_handed_the_lock_unless_the_supervisor_is_too_old(house: House, tmp_path: Path) -> None:
-    assert lock_to_hand(house.layout) == house.layout.supervisor_lock
-    layout = Layout(str(tmp_path))
-    assert lock_to_hand(layout) == layout.supervisor_lock, "the supervisor that comes will be a new one"
-    with sockets.listen_unix(layout.keeper_socket) as listener:
-        listener.setblocking(True)
-
-        def answer_as_before() -> None:
-            link, _ = listener.accept()
-            with link:
-                message, _ = decode_message(link.recv(65536))
-                link.send(encode_message({"req": message["req"], "ok": True, "version": 1}))
-
-        answering = threading.Thread(target=answer_as_before)
-        answering.start()
-        assert lock_to_hand(layout) is None
-        answering.join()

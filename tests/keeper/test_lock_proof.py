@@ -1,4 +1,6 @@
-"""Which process is behind a connection: the one that holds the record lock, by the kernel's word, and on older kernels without it."""
+"""Which process is behind a connection: the one that holds the record lock, by the kernel's word, and on
+older kernels without it.
+"""
 
 import ctypes
 import os
@@ -130,7 +132,10 @@ def _bind_and_connect(judge: Judge) -> None:
 
 @contextmanager
 def _other(act: Callable[[], object], *, pid: int = 0) -> Iterator[int]:
-    """Fork a process that does something and then lives until the block is left; with `pid` it has this number."""
+    """Fork a process that does something and then lives until the block is left.
+
+    With `pid` it has this number.
+    """
     begun, begins = os.pipe()
     ends, end = os.pipe()
     child = _fork_as(pid) if pid else os.fork()
@@ -180,7 +185,9 @@ def test_the_holder_is_let_in_and_others_are_not(judge: Judge) -> None:
 
 
 def test_what_a_command_can_write_into_a_lock_file_proves_nothing(judge: Judge, tmp_path: Path) -> None:
-    """Its pid and its start time, as the supervisor writes them, and the other kind of lock on the same file."""
+    """Its pid and its start time, as the supervisor writes them, and the other kind of lock on the same
+    file.
+    """
     lock = take_lock(judge.lock)
     assert lock is not None
     assert holder_of(judge.lock) == os.getpid()
@@ -216,10 +223,9 @@ def test_where_nothing_may_gain_privileges_the_holder_is_let_in(tmp_path: Path, 
         judge.close()
 
 
+@pytest.mark.root("only root may choose its groups")
 def test_a_process_with_many_groups_is_bound_all_the_same(judge: Judge) -> None:
     """They stand before what is looked for, and make the file long."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may choose its groups")
 
     def bind_and_connect() -> None:
         os.setgroups(range(100_000, 104_000))
@@ -247,7 +253,9 @@ def test_a_lock_in_the_place_of_the_lock_is_none(judge: Judge) -> None:
 
 
 def _left_by_the_dead(judge: Judge) -> tuple[int, int]:
-    """Return a connection to the judge (a file descriptor), and the number of the process that made it and has died."""
+    """Return a connection to the judge (a file descriptor), and the number of the process that made it and
+    has died.
+    """
     receiving, sending = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def connect_and_pass_on() -> None:
@@ -259,9 +267,14 @@ def _left_by_the_dead(judge: Judge) -> tuple[int, int]:
     return fds[0], dead
 
 
+@pytest.mark.root("only root may choose the next pid")
 def test_a_connection_of_a_process_that_died_is_nobodys(judge: Judge, way: str, numbers: None) -> None:
-    """Also when the lock's holder has its number now. Without the kernel's word nothing tells the two apart."""
-    # A number of the dead may be given away again, to another process of this machine: then another dead one will do.
+    """Also when the lock's holder has its number now.
+
+    Without the kernel's word nothing tells the two apart.
+    """
+    # A number of the dead may be given away again, to another process of this machine: then another dead one
+    # will do.
     for _ in range(10):
         connection, dead = _left_by_the_dead(judge)
         try:

@@ -49,7 +49,9 @@ def test_a_cancelled_timer_never_fires_and_a_failing_one_does_not_stop_the_other
 
 
 def test_thousands_of_timers_that_are_due_at_once_leave_room_for_what_is_ready() -> None:
-    """A mass stop has a timer for each tree: the guardian's ping between them is answered (it ends who is silent for 5 s)."""
+    """A mass stop has a timer for each tree: the guardian's ping between them is answered (it ends who is
+    silent for 5 s).
+    """
     fired: list[int] = []
     heard: list[int] = []
     loop = Loop(print)

@@ -14,7 +14,7 @@ from outlive.keeper.supervisor.starts import prepared_folders as prepared
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 
 _BURST = 60
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 class _House:
@@ -70,7 +70,9 @@ def _make_slowly(path: str) -> PreparedFolder:
 
 
 def test_after_a_burst_as_many_are_kept_ready_as_it_took_and_no_more(house: _House) -> None:
-    """Ends in between make some anew, so that a burst may never find the shelf empty, and still make many in it."""
+    """Ends in between make some anew, so that a burst may never find the shelf empty, and still make many in
+    it.
+    """
     house.turn_until_ready(48)
     for number in range(_BURST):
         house.use(house.folders.take())
@@ -109,7 +111,10 @@ def test_what_an_earlier_supervisor_left_is_cleared_even_if_it_had_the_same_pid(
 def test_a_shelf_on_which_folders_are_slow_is_left_for_another_one(
     house: _House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Freed inodes nearby are what makes it slow; the next one is elsewhere on the disk. A slow disk has no shelf for each."""
+    """Freed inodes nearby are what makes it slow; the next one is elsewhere on the disk.
+
+    A slow disk has no shelf for each.
+    """
     monkeypatch.setattr(prepared, "PreparedFolder", _make_slowly)
     assert _shelves_of(house, taken=20) == [8, 8, 4]
 
@@ -117,7 +122,9 @@ def test_a_shelf_on_which_folders_are_slow_is_left_for_another_one(
 def test_a_shelf_holds_many_folders_and_goes_once_all_of_them_are_gone(
     house: _House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The supervisor that made it removes it when it leaves the next one, and does not wait for its successor."""
+    """The supervisor that made it removes it when it leaves the next one, and does not wait for its
+    successor.
+    """
     monkeypatch.setattr(prepared, "_SHELF_FOLDERS", 5)
     monkeypatch.setattr(prepared, "_SLOW_S", 60.0)
     assert _shelves_of(house, taken=12) == [5, 5, 2]

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import is_written, read_journal
+from outlive.keeper.common.files import read_journal
 from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
-from outlive.protocols.keeper import VERSION, CauseCode
+from outlive.kernel.files import is_written
+from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import KeeperGone, KeeperRefused, until
 from tests.keeper.house import House, sh
 from tests.support.processes import Gate, is_alive, of_state_folder, wait_state_folder_empty
@@ -38,7 +39,6 @@ except ConnectionError:
 def test_status_tells_who_is_there(house: House, gate: Gate) -> None:
     process_id = house.start(*sh(gate.wait))
     status = house.wait_redundant()
-    assert status["version"] == VERSION
     assert status["processes"] == 1
     assert is_alive(house.supervisor())
     assert is_alive(house.guardian())
@@ -47,7 +47,7 @@ def test_status_tells_who_is_there(house: House, gate: Gate) -> None:
     house.client.wait_done(process_id)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.root("only root can become somebody else")
 @pytest.mark.parametrize("name", ["keeper.sock", "guardian.sock"])
 def test_another_user_is_refused(own_house: House, tmp_path: Path, name: str) -> None:
     """Even where the folder's permissions would let them in."""
@@ -168,6 +168,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.usefixtures("stays_stopped")
 def test_a_guardian_that_listens_and_has_not_met_the_supervisor_ends_with_it(own_house: House) -> None:
     """The kernel connects them before the guardian accepts: what it is told then it may never read."""
     supervisor, guardian = own_house.supervisor(), own_house.guardian()
@@ -191,11 +192,12 @@ def test_what_was_still_being_started_when_the_keeper_ended_starts_nothing(
 ) -> None:
     own_house.run(*sh("true"))
     argv = keeper_argv(role, str(own_house.state_dir))
-    # A guardian is late by all the time that Python needs to load; a supervisor waits for the lock of the one before.
-    late = subprocess.Popen(argv, env=keeper_environment(role)) if role == "supervisor" else None
+    # A guardian is late by all the time that Python needs to load; a supervisor waits for the lock of the one
+    # before.
+    late = subprocess.Popen(argv, env=keeper_environment()) if role == "supervisor" else None
     own_house.client.ask_surely("end", kill=True)
     own_house.client.close()
-    with late or subprocess.Popen(argv, env=keeper_environment(role)) as late:
+    with late or subprocess.Popen(argv, env=keeper_environment()) as late:
         assert late.wait(10) == 0
     until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end", patience_s=8.0)
     assert own_house.run(*sh("exit 4"))[0] == 4, "and a client's launch starts it again"
@@ -241,7 +243,7 @@ def test_what_a_retired_supervisor_was_asked_is_asked_again(own_house: House) ->
 _START_WITH_FEW_DESCRIPTORS = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.discovery.keeper import ensure_keeper
 ensure_keeper(sys.argv[1])
 """
 
@@ -266,7 +268,7 @@ def test_more_processes_than_descriptors_allow_are_refused_clearly(tmp_path: Pat
 _START_WITH_LIMIT = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (900, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.discovery.keeper import ensure_keeper
 ensure_keeper(sys.argv[1])
 """
 

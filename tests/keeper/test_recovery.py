@@ -1,4 +1,6 @@
-"""A new supervisor serves before all shims have answered: what may be asked meanwhile, and what waits (decision 139)."""
+"""A new supervisor serves before all shims have answered: what may be asked meanwhile, and what waits
+(decision 139).
+"""
 
 import contextlib
 import json
@@ -18,6 +20,8 @@ from outlive.protocols.keeper import Phase, encode_spec
 from tests.keeper.client import new_id, until
 from tests.keeper.house import House, is_paused, sh
 from tests.support.processes import Gate, end
+
+pytestmark = pytest.mark.usefixtures("stays_stopped")
 
 _COUNTED = "echo ran >> {file}; {wait}; exit 21"
 

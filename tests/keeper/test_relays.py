@@ -1,4 +1,6 @@
-"""A pipe that brings very much is taken by way of a relay that the shim holds: exact, whoever dies, whatever is full."""
+"""A pipe that brings very much is taken by way of a relay that the shim holds: exact, whoever dies, whatever
+is full.
+"""
 
 import fcntl
 import os
@@ -13,7 +15,6 @@ from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import unread_bytes
-from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
@@ -23,18 +24,10 @@ from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import Flags
 from tests.keeper.client import new_id, until
 from tests.keeper.disks import fill, small_disk
-from tests.keeper.house import House, sh, shim_program
+from tests.keeper.house import House, sh
 from tests.support.processes import Gate
 
 _BLOCK = random.Random("relays").randbytes(1 << 20)
-_KINDS = [
-    pytest.param(
-        {},
-        id="program",
-        marks=pytest.mark.skipif(shim_program() == "off", reason="no shim can be compiled here"),
-    ),
-    pytest.param({SHIM_VARIABLE: "off"}, id="fork"),
-]
 
 
 @pytest.fixture(name="block")
@@ -65,7 +58,8 @@ class _Flow:
         goes_on = f"[ $n -lt {blocks} ]" if blocks else f"[ ! -e {gate.path} ]"
         self.process_id: ProcessId = house.start(
             *sh(
-                f"n=0; while {goes_on}; do cat {block}; n=$((n+1)); sleep 0.01; done; {gate.wait}; echo $n >&2; exit 7"
+                f"n=0; while {goes_on}; do cat {block}; n=$((n+1)); sleep 0.01; done; {gate.wait}; echo "
+                "$n >&2; exit 7"
             )
         )
 
@@ -74,7 +68,9 @@ class _Flow:
         return self.house.shim_of(self.process_id)
 
     def wait_relay(self) -> None:
-        """Wait until supervisor and shim both hold three pipes: of stdout, of stderr, and the relay (stdin is none)."""
+        """Wait until supervisor and shim both hold three pipes: of stdout, of stderr, and the relay (stdin is
+        none).
+        """
         shim = self.shim()
         until(lambda: len(_pipes(shim) & _pipes(self.house.supervisor())) == 3, "a relay")
 
@@ -90,11 +86,11 @@ class _Flow:
         assert not self.house.done(self.process_id)["holder_lost"]
 
 
-@pytest.mark.parametrize("env", _KINDS)
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_a_pipe_in_full_flow_gets_a_relay_which_goes_with_the_process(
-    build_house: Callable[..., House], env: dict[str, str], block: Path, gate: Gate
+    build_house: Callable[..., House], block: Path, gate: Gate
 ) -> None:
-    house = build_house(**env)
+    house = build_house()
     house.wait_redundant()
     before = _pipes(house.supervisor())
     flow = _Flow(house, block, gate)
@@ -106,6 +102,7 @@ def test_a_pipe_in_full_flow_gets_a_relay_which_goes_with_the_process(
     until(lambda: len(_pipes(shim)) <= 1, "the shim to let go of the pipes")  # its own of signals
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_a_pipe_that_brings_less_gets_none(own_house: House, gate: Gate) -> None:
     own_house.wait_redundant()
     before = _pipes(own_house.supervisor())
@@ -117,11 +114,11 @@ def test_a_pipe_that_brings_less_gets_none(own_house: House, gate: Gate) -> None
     assert len(own_house.out(process_id)) == 900_000
 
 
-@pytest.mark.parametrize("env", _KINDS)
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_nothing_is_lost_when_supervisor_and_shim_die_in_full_flow(
-    build_house: Callable[..., House], env: dict[str, str], block: Path, gate: Gate
+    build_house: Callable[..., House], block: Path, gate: Gate
 ) -> None:
-    house = build_house(**env)
+    house = build_house()
     flow = _Flow(house, block, gate)
     flow.wait_relay()
     for _ in range(3):
@@ -135,6 +132,7 @@ def test_nothing_is_lost_when_supervisor_and_shim_die_in_full_flow(
     flow.check()
 
 
+@pytest.mark.usefixtures("stays_stopped")
 def test_a_shim_that_does_not_say_that_it_holds_the_relay_is_not_waited_for(
     build_house: Callable[..., House], block: Path, gate: Gate
 ) -> None:
@@ -160,7 +158,7 @@ def test_a_shim_that_does_not_say_that_it_holds_the_relay_is_not_waited_for(
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount a small file system")
+@pytest.mark.root("only root may mount a small file system")
 @pytest.mark.parametrize("kills", [0, 2])
 def test_a_full_disk_in_full_flow_loses_nothing(tmp_path: Path, block: Path, gate: Gate, kills: int) -> None:
     """What the log had no room for waits in the relay, also for the next supervisor."""

@@ -163,7 +163,10 @@ def test_a_start_that_cannot_be_is_refused_and_recorded(
 
 
 def test_a_folder_that_cannot_be_entered_is_named(house: House) -> None:
-    """Between the server's look and the start it may be gone; and a caller with a default folder has named none."""
+    """Between the server's look and the start it may be gone.
+
+    And a caller with a default folder has named none.
+    """
     process_id, spec = house.spec("/bin/true", cwd="/nonexistent")
     for _ in range(2):  # the second time from what is on disk
         with pytest.raises(

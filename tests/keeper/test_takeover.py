@@ -1,4 +1,6 @@
-"""Whoever of the keeper dies or hangs is replaced, and nothing is lost: supervisor, guardian, shims, upgrade."""
+"""Whoever of the keeper dies or hangs is replaced, and nothing is lost: supervisor, guardian, shims,
+upgrade.
+"""
 
 import os
 import signal
@@ -10,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from outlive.core.identity import id_to_bytes
-from outlive.keeper.common.files import is_written
-from outlive.keeper.common.launch import ensure_keeper
+from outlive.discovery.keeper import ensure_keeper
+from outlive.keeper.common.files import read_end
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.kernel.files import is_written
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
-from tests.keeper.house import House, sh
+from tests.keeper.house import House, is_paused, sh
 from tests.support.processes import Gate, end, is_alive, stat
 
 pytestmark = pytest.mark.thorough
@@ -53,7 +56,9 @@ def test_nothing_is_lost_when_they_die(own_house: House, gate: Gate, victims: li
 
 
 def test_what_was_closed_is_never_told_to_be_open_again(own_house: House) -> None:
-    """The tree lives on without the streams: whoever takes over is told of ends that nobody will write down."""
+    """The tree lives on without the streams: whoever takes over is told of ends that nobody will write
+    down.
+    """
     for _ in range(30):  # enough for the client to be there before all shims have answered
         process_id = own_house.start(*sh("sleep 300 >/dev/null 2>&1 & exit 3"))
         key = id_to_bytes(process_id)
@@ -63,7 +68,8 @@ def test_what_was_closed_is_never_told_to_be_open_again(own_house: House) -> Non
     for _ in range(5):
         own_house.wait_redundant()
         end(own_house.supervisor())
-        own_house.client.connect()  # at once: it is greeted as soon as the next supervisor has asked the shims
+        # at once: it is greeted as soon as the next supervisor has asked the shims
+        own_house.client.connect()
         own_house.client.listen(0.2)
     assert own_house.client.setbacks == []
 
@@ -80,6 +86,7 @@ def test_nothing_is_lost_when_shims_die_one_after_the_other(own_house: House, ga
     _finish(own_house, gate, process_id)
 
 
+@pytest.mark.usefixtures("stays_stopped")
 @pytest.mark.parametrize("victim", ["supervisor", "guardian"])
 def test_a_hung_one_is_replaced(build_house: Callable[..., House], gate: Gate, victim: str) -> None:
     house = build_house(**_QUICK)
@@ -93,6 +100,7 @@ def test_a_hung_one_is_replaced(build_house: Callable[..., House], gate: Gate, v
     _finish(house, gate, process_id)
 
 
+@pytest.mark.usefixtures("stays_stopped")
 def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
     build_house: Callable[..., House], gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,7 +115,7 @@ def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
     root = str(house.state_dir)
     subprocess.run(
         keeper_argv("guardian", root, "--first"),
-        env=keeper_environment("guardian"),
+        env=keeper_environment(),
         stdin=subprocess.DEVNULL,
         timeout=30,
         check=True,
@@ -121,7 +129,10 @@ def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
 def test_one_that_is_killed_before_it_has_met_its_guardian_is_replaced_at_once(
     build_house: Callable[..., House], gate: Gate, tmp_path: Path
 ) -> None:
-    """No link tells of its end, but its parent hears of it; else the next one would come three ticks later."""
+    """No link tells of its end, but its parent hears of it.
+
+    Else the next one would come three ticks later.
+    """
     house = build_house(OUTLIVE_FAILPOINT=f"recovery.asked@{tmp_path / 'token'}")
     process_id = _waiting(house, gate)
     house.wait_redundant()
@@ -135,6 +146,7 @@ def test_one_that_is_killed_before_it_has_met_its_guardian_is_replaced_at_once(
     _finish(house, gate, process_id)
 
 
+@pytest.mark.usefixtures("stays_stopped")
 def test_a_stopped_shim_does_not_keep_the_others_from_being_recovered(own_house: House, gate: Gate) -> None:
     process_id = _waiting(own_house, gate)
     other = _waiting(own_house, gate)
@@ -151,6 +163,42 @@ def test_a_stopped_shim_does_not_keep_the_others_from_being_recovered(own_house:
     assert own_house.shim_of(process_id) == shim
 
 
+@pytest.mark.promise("F.control")
+@pytest.mark.parametrize("control", ["pause", "signal", "stop", "kill", "timeout", "end"])
+def test_the_next_command_of_a_shim_that_was_taken_over_as_a_holder_obeys(
+    own_house: House, gate: Gate, tmp_path: Path, control: str
+) -> None:
+    """A shim dies, another holds its descriptors; that one is taken over, and serves the next command."""
+    process_id = _waiting(own_house, gate)
+    own_house.kill_shim_of(process_id)
+    own_house.wait_redundant()
+    own_house.kill(own_house.supervisor())
+    own_house.wait_redundant()
+    _finish(own_house, gate, process_id)
+    until(lambda: not own_house.status()["processes"], "the holder to be released")
+    ticks = tmp_path / "ticks"
+    timeout_s = 0.3 if control == "timeout" else 3600.0
+    line = f"trap '' TERM; while :; do echo x >> {ticks}; sleep 0.01; done"
+    victim = own_house.start(*sh(line), timeout_s=timeout_s, grace_s=0.0)
+    until(ticks.exists, "the first tick")
+    match control:
+        case "pause":
+            own_house.client.ask("pause", id=victim)
+            assert is_paused(own_house.pid(victim))
+            own_house.client.ask("resume", id=victim)
+            until(lambda: not is_paused(own_house.pid(victim)), "it to go on")
+            own_house.client.ask("stop", id=victim, cause=1, grace_s=0.0)
+        case "signal":
+            own_house.client.ask("signal", id=victim, signal=signal.SIGKILL, whole_tree=True)
+        case "stop" | "kill":
+            own_house.client.ask("stop", id=victim, cause=1, grace_s=0.1 if control == "stop" else 0.0)
+        case "end":
+            assert own_house.client.ask("end", kill=True, within_s=20.0)["ok"]
+    until(lambda: read_end(str(own_house.folder(victim))), "its end")
+    assert own_house.exit_record(victim).kind == "signaled"
+
+
+@pytest.mark.usefixtures("stays_stopped")
 def test_redundant_is_told_only_while_everything_is_held_twice(own_house: House, gate: Gate) -> None:
     process_id = _waiting(own_house, gate)
     assert own_house.wait_redundant()["redundant"]
@@ -279,7 +327,8 @@ def test_a_failed_start_is_answered_after_the_supervisor_died(own_house: House) 
     assert reply["error"] == "not_found"
     until(lambda: is_written(f"{own_house.folder(process_id)}/done"), "the end of the start")
     assert own_house.exit_record(process_id).kind == "failed"
-    # The next supervisor may be through with it before anybody connects: then there is the answer, and no doorbell.
+    # The next supervisor may be through with it before anybody connects: then there is the answer, and no
+    # doorbell.
     bell = own_house.client.bell(process_id)
     assert bell is None or own_house.client.wait_done(process_id).phase == Phase.DONE
 

@@ -1,4 +1,6 @@
-"""A keeper whose state folder somebody deleted: it ends when nothing lives in it, and harms nobody who comes after it."""
+"""A keeper whose state folder somebody deleted: it ends when nothing lives in it, and harms nobody who comes
+after it.
+"""
 
 import os
 import shutil
@@ -32,6 +34,7 @@ def test_it_ends_when_nothing_lives_in_it_although_somebody_is_connected(own_hou
     until(lambda: not of_state_folder(own_house.state_dir), "the keeper's end")
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_it_lets_its_commands_come_to_their_own_end_first(
     own_house: House, gate: Gate, tmp_path: Path
 ) -> None:
@@ -92,6 +95,14 @@ def test_supervisor_and_guardian_killed_after_that_leave_nobody(
         gate.open()
         until(lambda house=house: not of_state_folder(house.state_dir), f"the end without {role}")  # type: ignore[misc]
         assert not is_alive(pid)
+
+
+@pytest.mark.parametrize("folder", ["prepared", "processes"])
+def test_a_folder_in_it_that_was_removed_by_hand_is_made_anew(own_house: House, folder: str) -> None:
+    assert own_house.run(*sh("exit 3"))[0] == 3
+    shutil.rmtree(own_house.state_dir / folder)
+    assert own_house.run(*sh("exit 4"))[0] == 4
+    assert own_house.run(*sh("exit 5"))[0] == 5
 
 
 def test_a_moved_folder_counts_as_gone_too(own_house: House, tmp_path: Path) -> None:

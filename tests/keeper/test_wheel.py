@@ -1,4 +1,7 @@
-"""Streams that bring little all the time take turns; no byte is lost, whoever enters, leaves, is held or ends meanwhile."""
+"""Streams that bring little all the time take turns.
+
+No byte is lost, whoever enters, leaves, is held or ends meanwhile.
+"""
 
 import os
 import shutil
@@ -97,7 +100,10 @@ class _Pumped:
             self.until(lambda: all(writer.is_complete() for writer in writers))
 
     def mix(self, *writers: _Writer) -> None:
-        """Let them write until they take turns; a machine that stands still for a moment makes them begin anew."""
+        """Let them write until they take turns.
+
+        A machine that stands still for a moment makes them begin anew.
+        """
         deadline = time.monotonic() + 30
         while not all(writer.stream in self.wheel for writer in writers):
             assert time.monotonic() < deadline
@@ -255,7 +261,9 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(monkeypatch: p
 
 @pytest.mark.parametrize("said_before", [b"", b"hello\n"])
 def test_what_is_said_between_the_look_and_the_end_is_kept(said_before: bytes) -> None:
-    """poll(2) looks for bytes first, and then whether there is a writer: who speaks in between and goes has only hung up."""
+    """poll(2) looks for bytes first, and then whether there is a writer: who speaks in between and goes has
+    only hung up.
+    """
     with _pumped() as pumped:
         writer = pumped.start()
         writer.write(said_before)

@@ -1,4 +1,6 @@
-"""Fixtures: the installed clients, and a TypeScript client connected to the shared server in every way there is."""
+"""Fixtures: the installed clients, and a TypeScript client connected to the shared server in every way there
+is.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

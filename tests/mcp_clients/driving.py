@@ -1,4 +1,6 @@
-"""A real TypeScript client in a program of its own (v1.mjs, v2.mjs), told step by step what to do (`Client`)."""
+"""A real TypeScript client in a program of its own (v1.mjs, v2.mjs), told step by step what to do
+(`Client`).
+"""
 
 import contextlib
 import json
@@ -14,7 +16,7 @@ from tests.mcp_clients.installed import Installed
 from tests.mcp_stdio.hosting import words as relay_words
 from tests.support.server import OutliveServer
 
-_PATIENCE_S = 40.0
+_PATIENCE_S = 60.0
 
 
 class ClientError(Exception):

@@ -28,7 +28,9 @@ class Installed:
         return [self.node, str(_INSPECTOR), "--cli"]
 
     def program(self, name: str) -> list[str]:
-        """Return the words that start a program of this folder, which gets the packages' folder as its argument."""
+        """Return the words that start a program of this folder, which gets the packages' folder as its
+        argument.
+        """
         return [self.node, str(Path(__file__).with_name(name)), str(FOLDER)]
 
 

@@ -1,4 +1,6 @@
-"""A proxy that writes down what clients send: `RecordingProxy`, byte for byte between a client and a server."""
+"""A proxy that writes down what clients send: `RecordingProxy`, byte for byte between a client and a
+server.
+"""
 
 import contextlib
 import re
@@ -18,7 +20,6 @@ class RecordingProxy:
     """
 
     def __init__(self, server_url: str) -> None:
-        """Listen on a free port; nothing is accepted yet."""
         self._server = urlsplit(server_url)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._port: int = self._listener.getsockname()[1]

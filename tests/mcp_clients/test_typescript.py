@@ -30,8 +30,8 @@ def test_a_client_lists_the_tools_and_accepts_their_results(client: Client) -> N
 def test_a_background_commands_lines_arrive_while_it_runs(client: Client, gate: Gate, tmp_path: Path) -> None:
     """What was heard before a gate was opened was heard from a running command: nobody else opens it.
 
-    The last lines are told, too, but both SDKs handle notifications a turn later than responses, and drop progress
-    that they read in one piece with the result (seen over stdio). The result has everything.
+    The last lines are told, too, but both SDKs handle notifications a turn later than responses, and drop
+    progress that they read in one piece with the result (seen over stdio). The result has everything.
     """
     last_gate = Gate(tmp_path / "last gate")
     line = f"echo one; {gate.wait}; echo two; echo three >&2; {last_gate.wait}; echo four"

@@ -16,12 +16,14 @@ _NAMED_BY = {
     "tasks/update": "taskId",
     "tasks/cancel": "taskId",
 }
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class ModernCaller:
-    """Declares `extensions` and the other `capabilities` with every request; `meta` and `headers` come on top."""
+    """Declares `extensions` and the other `capabilities` with every request; `meta` and `headers` come on
+    top.
+    """
 
     url: str
     extensions: Mapping[str, Any] = field(default_factory=lambda: {TASKS: {}})

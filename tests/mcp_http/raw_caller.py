@@ -1,4 +1,6 @@
-"""A raw caller: plain HTTP requests as document 004 prints them, with exactly the headers a test wants (blocks)."""
+"""A raw caller: plain HTTP requests as document 004 prints them, with exactly the headers a test wants
+(blocks).
+"""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,6 @@
-"""The documented `curl` commands, run as they are printed by the real program: only port, session id and pid are put in."""
+"""The documented `curl` commands, run as they are printed by the real program: only port, session id and pid
+are put in.
+"""
 
 import json
 import os

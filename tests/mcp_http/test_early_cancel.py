@@ -1,4 +1,4 @@
-"""A cancel that comes before there is anything to end: while the SDK arrives, while the command starts."""
+"""A cancel that comes before there is anything to end: before the tool begins, while the command starts."""
 
 import asyncio
 import json
@@ -15,6 +15,7 @@ from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.http.endpoint import McpEndpoint
+from outlive.frontends.mcp.http.methods import McpRequest, Result
 from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS
@@ -60,12 +61,9 @@ class _House:
         self,
         name: str,
         accept: str = "application/json",
-        meta: Mapping[str, object] | None = None,
         **arguments: object,
     ) -> "asyncio.Task[_Answer]":
         params: dict[str, object] = {"name": name, "arguments": arguments}
-        if meta is not None:
-            params["_meta"] = meta
         return self.post(accept, id=7, method="tools/call", params=params)
 
     async def cancel(self, *, status: int = 204) -> None:
@@ -98,7 +96,7 @@ async def _ask(service: McpEndpoint, body: bytes, headers: Mapping[str, str], ac
 
 @pytest.fixture
 async def house(engine: Engine, tmp_path: Path) -> AsyncIterator[_House]:
-    """A door that has just been opened: no SDK yet, but a session of an earlier server."""
+    """A door that has just been opened, with a session of an earlier server."""
     toolbox = _HeldToolbox(engine)
     earlier = _House(McpEndpoint(toolbox, Layout(str(tmp_path)), max_message_bytes=1 << 20), toolbox)
     await earlier.service.open()
@@ -119,13 +117,20 @@ async def _started(engine: Engine, marker: Marker) -> list[str]:
 
 
 @pytest.mark.promise("S4.6", "S4.6.result")
-async def test_a_cancel_while_the_sdk_is_imported_keeps_the_command_from_starting(
-    house: _House, engine: Engine, marker: Marker
+async def test_a_cancel_before_the_tool_begins_keeps_the_command_from_starting(
+    house: _House, engine: Engine, marker: Marker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A field of the call that only the SDK can judge: a plain call does not wait for it.
-    called = house.call("execute_linux_shell_command", meta={"of-mine": 1}, cmd=marker.sleep)
-    await asyncio.sleep(0)  # it is received; the SDK arrives from a thread, many turns later
+    gate, method = asyncio.Event(), house.service.methods["tools/call"]
+
+    async def held(request: McpRequest) -> Result:
+        await gate.wait()
+        return await method.answer(request)
+
+    monkeypatch.setitem(house.service.methods, "tools/call", replace(method, answer=held))
+    called = house.call("execute_linux_shell_command", cmd=marker.sleep)
+    await asyncio.sleep(0)  # it is received
     await house.cancel()
+    gate.set()
     answer = json.loads((await called).body)
     assert answer["result"]["content"][0]["text"] == "[Process was terminated]"
     assert (answer["id"], answer["result"]["isError"]) == (7, True)
@@ -155,7 +160,10 @@ async def test_a_cancel_just_before_the_start_ends_what_then_starts(
 async def test_what_lives_in_a_stronger_profile_cancels_no_request_that_may_start_anything(
     house: _House, engine: Engine, marker: Marker, profile: str
 ) -> None:
-    """No process has the request's weaker profile yet. It was marked as cancelled, and ended what it started."""
+    """No process has the request's weaker profile yet.
+
+    It was marked as cancelled, and ended what it started.
+    """
     home = await engine.starts.start(
         Command(line="sleep 60", profile=profile), owner=Owner(principal=_PRINCIPAL)
     )

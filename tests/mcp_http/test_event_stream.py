@@ -6,8 +6,8 @@ import anyio
 import pytest
 from starlette.types import Message
 
-from outlive.frontends.mcp.http import requests as responses
-from outlive.frontends.mcp.http.requests import EventStream
+from outlive.frontends.mcp.http import exchange as responses
+from outlive.frontends.mcp.http.exchange import EventStream
 from outlive.protocols.sse import COMMENT
 
 

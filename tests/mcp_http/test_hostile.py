@@ -181,7 +181,10 @@ def test_no_arguments_upset_a_raw_stream(alive: RawCaller, arguments: object) ->
 @pytest.mark.promise("S4.1")
 def test_a_body_that_never_comes_holds_nobody_up(server: OutliveServer) -> None:
     with socket.create_connection(("127.0.0.1", server.ready["ports"]["mcp"]), timeout=10) as peer:
-        head = f"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {10**7}"
+        head = (
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {10**7}"
+        )
         peer.sendall(f"{head}\r\n\r\n{{".encode())
         assert RawCaller.begin(server.mcp_url).call("list_processes").status == 200
 

@@ -165,7 +165,9 @@ def test_a_cancelled_request_of_a_caller_with_the_version_header_gets_no_answer(
 def test_a_caller_with_the_version_header_gets_messages_only_however_it_asks(
     caller: RawCaller, token: str | None
 ) -> None:
-    """For events alone too, which makes a raw caller's background call stream: no other event than `message`."""
+    """For events alone too, which makes a raw caller's background call stream: no other event than
+    `message`.
+    """
     params: dict[str, object] = {"name": BACKGROUND, "arguments": {"cmd": "echo one; echo two >&2"}}
     if token is not None:
         params["_meta"] = {"progressToken": token}

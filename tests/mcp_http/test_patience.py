@@ -1,4 +1,6 @@
-"""How long a call of a document's tool waits, by who calls: plain HTTP, with exactly the headers that each sends."""
+"""How long a call of a document's tool waits, by who calls: plain HTTP, with exactly the headers that each
+sends.
+"""
 
 import json
 import time
@@ -51,7 +53,9 @@ def test_the_documents_tools_wait_to_the_end_for_whoever_can_wait(
 def test_a_caller_of_the_later_revision_is_answered_early_and_never_that_it_failed(
     serve: ServerFactory, name: str, arguments: dict[str, Any]
 ) -> None:
-    """2026-07-28, without tasks: it may have no session, and asks for the end by the name that it was given."""
+    """2026-07-28, without tasks: it may have no session, and asks for the end by the name that it was
+    given.
+    """
     caller = ModernCaller(serve("--wait", "0.3").mcp_url, extensions={})
     early = caller.call(name, **arguments)
     assert early["isError"] is False

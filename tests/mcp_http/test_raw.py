@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from typing import Any
 
 import anyio
 import pytest
@@ -107,6 +108,19 @@ def test_events_are_framed_as_documented_in_their_order(caller: RawCaller) -> No
     assert (first, second) == ({"content": "one"}, {"content": "two"})
     content = [{"type": "text", "text": "one\ntwo"}]
     assert result == {"jsonrpc": "2.0", "id": 3, "result": {"content": content, "isError": False}}
+
+
+@pytest.mark.promise("S4.2", "S1.2", "S4.13.answers")
+@pytest.mark.parametrize(
+    ("tool", "member"),
+    [("run", "command"), ("command_execute", "command"), ("execute_linux_shell_command", "cmd")],
+)
+def test_what_a_pipeline_writes_just_after_the_end_is_in_the_answer(
+    caller: RawCaller, tool: str, member: str
+) -> None:
+    line = "exec > >(sleep 0.01; cat); echo FAI''LED; exit 1"
+    arguments: dict[str, Any] = {member: line}
+    assert "FAILED" in caller.call(tool, 1, **arguments).text
 
 
 @pytest.mark.promise("S4.6", "M.ids", "M.raw")

@@ -1,4 +1,6 @@
-"""The output of processes as MCP resources, and who is notified of it: official clients of both eras, and the parts alone."""
+"""The output of processes as MCP resources, and who is notified of it: official clients of both eras, and the
+parts alone.
+"""
 
 import asyncio
 import contextlib
@@ -196,7 +198,7 @@ async def test_another_principal_and_another_scope_see_nothing(
     process = await run(owner, f"echo secret; {gate.wait}")
     uri = f"outlive://process/{process.process_id}/output"
     assert (await resources.find(uri, owner)) is process
-    assert [one.uri for one in await resources.list(owner)] == [uri]
+    assert [one["uri"] for one in await resources.list(owner)] == [uri]
     stranger = a_caller()
     assert not await resources.list(stranger)
     for look in (resources.read, resources.find):

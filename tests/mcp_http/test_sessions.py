@@ -57,7 +57,10 @@ def test_an_id_is_known_to_the_next_server_until_it_is_ended(tmp_path: Path) -> 
 
 @pytest.mark.promise("M.restart", "S4.1")
 async def test_many_ended_sessions_are_forgotten_and_none_of_them_comes_back(tmp_path: Path) -> None:
-    """The file stays small; what began after the forgotten ones lives on, also where the clock was set back."""
+    """The file stays small.
+
+    What began after the forgotten ones lives on, also where the clock was set back.
+    """
     seconds = [*range(1_800_000_000, 1_800_000_101), 1]
     sessions = McpSessions(Layout(str(tmp_path)), max_ended=10, clock=lambda: seconds.pop(0))
     await sessions.open()

@@ -28,29 +28,25 @@ def test_the_defaults_and_the_documents_names_of_the_environment() -> None:
 @pytest.mark.promise("S4.13.address")
 def test_a_host_over_http_chooses_its_tools_in_the_address(server: OutliveServer) -> None:
     """Its own, beside hosts with others: the server's setting stays as it is."""
-    lean, codex = (RawCaller.begin(f"{server.mcp_url}?tools={name}") for name in ("lean", "codex"))
+    lean, documents = (RawCaller.begin(f"{server.mcp_url}?tools={name}") for name in ("lean", "documents"))
     assert len(_tools(lean)) == 7
-    assert [tool["name"] for tool in _tools(codex)] == ["exec_command", "write_stdin"]
+    assert len(_tools(documents)) == 8
     assert "command_execute" in [tool["name"] for tool in _tools(RawCaller.begin(server.mcp_url))]
     assert lean.call("run", official=True, command="echo hi").text == "[exit 0]\nhi"
-    assert "error" in lean.call("exec_command", official=True, cmd="true").json
-    assert "exited with code 0" in codex.call("exec_command", cmd="true").text
-    modern = ModernCaller(f"{server.mcp_url}?tools=claude")
-    assert [tool["name"] for tool in modern.result("tools/list")["tools"]] == [
-        "Bash",
-        "BashOutput",
-        "KillShell",
-    ]
+    assert "error" in lean.call("execute_linux_shell_command", official=True, cmd="true").json
+    assert documents.call("execute_linux_shell_command", cmd="echo hi").text == "hi"
+    modern = ModernCaller(f"{server.mcp_url}?tools=lean")
+    assert len(modern.result("tools/list")["tools"]) == 7
 
 
 @pytest.mark.promise("S4.13.address")
 def test_a_tool_set_that_is_none_is_refused_with_those_that_are(server: OutliveServer) -> None:
-    for name in ("slim", ""):
+    for name in ("slim", "", "claude", "codex"):
         answer = request(f"{server.mcp_url}?tools={name}", "POST", body=b"{}")
         assert answer.status == 400
         error = answer.json["error"]
         assert repr(name) in error["message"]
-        assert "lean, claude, codex" in error["data"]["hint"]
+        assert "lean, documents" in error["data"]["hint"]
 
 
 @pytest.mark.thorough

@@ -31,7 +31,10 @@ def test_a_stream_that_is_merely_open_does_not_hold_up_a_stop(own_server: Outliv
     port = own_server.ready["ports"]["mcp"]
     # Less than the 15 s of a keep-alive: clients wait for the head of the answer, which comes at once.
     with socket.create_connection(("127.0.0.1", port), timeout=10) as peer:
-        head = f"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: {caller.session_id}"
+        head = (
+            "GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nMcp-Session-Id: "
+            f"{caller.session_id}"
+        )
         peer.sendall(f"{head}\r\n\r\n".encode())
         received = peer.recv(65536)
         assert b" 200 " in received.splitlines()[0]

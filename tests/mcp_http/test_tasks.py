@@ -1,4 +1,6 @@
-"""Tasks over HTTP: they outlive a killed server, answer only who declares them, and serve the official client."""
+"""Tasks over HTTP: they outlive a killed server, answer only who declares them, and serve the official
+client.
+"""
 
 import asyncio
 import re

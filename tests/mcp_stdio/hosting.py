@@ -14,7 +14,7 @@ from typing import Any
 from tests.support.processes import all_pids, end, wait_state_folder_empty
 from tests.support.server import end_keeper, outlive_command
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 _OURS = ("OUTLIVE_", "ALLOWED_COMMANDS", "MAX_SESSIONS", "MAX_BUFFER_SIZE", "MCP_", "TERMINATION_TIMEOUT")
 _PORTS = ("OUTLIVE_JSONRPC_PORT", "OUTLIVE_MCP_PORT", "OUTLIVE_REST_PORT", "OUTLIVE_BRIDGE_PORT")
 _REVISION = "2026-07-28"
@@ -60,7 +60,9 @@ class Host:
         folder: Path | None = None,
         options: Sequence[str] = (),
     ) -> None:
-        """Start the relay in a folder, in a process group of its own as hosts do; `options` go behind `mcp`."""
+        """Start the relay in a folder, in a process group of its own as hosts do; `options` go behind
+        `mcp`.
+        """
         self.process = subprocess.Popen(
             [*words(state_dir), *options],
             env=environment(env),

@@ -1,4 +1,6 @@
-"""Several hosts on one server, each by a relay of its own: each works in its own project, and its environment is on no disk."""
+"""Several hosts on one server, each by a relay of its own: each works in its own project, and its environment
+is on no disk.
+"""
 
 import contextlib
 import re
@@ -150,7 +152,9 @@ def test_the_relays_own_options_choose_folder_and_tools(server: OutliveServer, t
 def test_after_a_kill_of_the_server_the_relay_sends_the_project_again_and_no_short_id_comes_twice(
     own_server: OutliveServer, tmp_path: Path
 ) -> None:
-    """Killed right after the answer of a start: what the server had not yet committed is not given out again."""
+    """Killed right after the answer of a start: what the server had not yet committed is not given out
+    again.
+    """
     folder = tmp_path / "project"
     names = []
     with _host(own_server.state_dir, folder, *_LEAN, WHICH="mine") as host:
@@ -190,7 +194,9 @@ def _found_in(folder: Path, needles: list[bytes]) -> list[str]:
 def test_the_environment_of_a_host_stands_in_no_file(
     serve: ServerFactory, gate: Gate, tmp_path: Path
 ) -> None:
-    """Neither while commands run nor after their end, in no log, and not after a kill of the server either."""
+    """Neither while commands run nor after their end, in no log, and not after a kill of the server
+    either.
+    """
     server = serve("--log-level", "debug")
     value, name = f"value-{uuid.uuid4().hex}", f"NAME_{uuid.uuid4().hex}"
     needles = [value.encode(), name.encode()]
@@ -297,7 +303,9 @@ def test_an_environment_that_is_too_large_is_passed_on_in_part_and_the_rest_is_n
 def test_variables_that_no_shell_can_set_cost_no_workspace_its_state(
     server: OutliveServer, tmp_path: Path
 ) -> None:
-    """Exported functions (Fedora has one), names with dots, and names that would be evaluated as a subscript."""
+    """Exported functions (Fedora has one), names with dots, and names that would be evaluated as a
+    subscript.
+    """
     trap = tmp_path / "trap"
     odd = {"BASH_FUNC_f%%": "() { echo called; }", "A.B": "dots", f"x[$(touch {trap})]": "1", "EMPTY": ""}
     with _host(server.state_dir, tmp_path / "project", *_LEAN, **odd) as host:
@@ -329,7 +337,10 @@ def test_a_project_folder_that_is_gone_is_named(server: OutliveServer, tmp_path:
 @pytest.mark.thorough
 @pytest.mark.promise("S4.13.project")
 def test_a_client_without_a_relay_works_where_the_server_does(tmp_path: Path) -> None:
-    """Its commands, short ids and keys are of no project; hosts in projects do not see them, nor it theirs."""
+    """Its commands, short ids and keys are of no project.
+
+    Hosts in projects do not see them, nor it theirs.
+    """
     with OutliveServer(tmp_path / "state", env={"WHICH": "server"}, cwd=tmp_path) as server:
         client = RawCaller.begin(server.mcp_url)
         where = client.call("run", command="pwd; echo $WHICH", key="k").text

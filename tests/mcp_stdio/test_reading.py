@@ -1,4 +1,6 @@
-"""What the relay reads: lines of a host, answers of a server cut anywhere, and what a dead server leaves behind."""
+"""What the relay reads: lines of a host, answers of a server cut anywhere, and what a dead server leaves
+behind.
+"""
 
 import json
 import socket
@@ -16,6 +18,7 @@ from outlive.frontends.mcp.stdio.messages import (
     RelaySession,
     read_envelope,
 )
+from outlive.protocols.mcp.messages import Message
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -50,7 +53,8 @@ def test_no_bytes_are_an_accident(line: bytes) -> None:
 
 @given(st.text(max_size=20))
 def test_header_values_are_encoded_as_the_official_client_does(name: str) -> None:
-    envelope = Envelope(body=b"", method="tools/call", request_id=1, revision="2026-07-28", name=name)
+    params = {"name": name, "_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
+    envelope = Envelope(b"", Message(kind="request", method="tools/call", request_id=1, params=params))
     assert dict(envelope.headers(None))["Mcp-Name"] == encode_header_value(name)
 
 

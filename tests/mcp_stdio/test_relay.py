@@ -1,4 +1,6 @@
-"""The relay line by line: both eras, progress as it comes, cancels, bad lines, and nothing but JSON-RPC on stdout."""
+"""The relay line by line: both eras, progress as it comes, cancels, bad lines, and nothing but JSON-RPC on
+stdout.
+"""
 
 import json
 import subprocess

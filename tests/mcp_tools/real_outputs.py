@@ -1,4 +1,6 @@
-"""Programs as agents run them, on material made for the test: what their output costs is measured on the real thing."""
+"""Programs as agents run them, on material made for the test: what their output costs is measured on the real
+thing.
+"""
 
 import base64
 import hashlib
@@ -25,7 +27,9 @@ _PLACES = ("at_once", "after_a_kill", "in_order", "twice", "without_input")
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One program: `prepare` makes its material in a folder and yields the command line; `needs` is not everywhere."""
+    """One program: `prepare` makes its material in a folder and yields the command line; `needs` is not
+    everywhere.
+    """
 
     name: str
     prepare: Callable[[Path], Iterator[str]]
@@ -113,7 +117,9 @@ def _pytest(folder: Path) -> Iterator[str]:
     bodies = [f"def {name}():\n    assert {name != names[250]}\n" for name in names]
     (folder / "test_generated.py").write_text("\n\n".join(bodies))
     options = "-v -p no:cacheprovider -p no:hypothesispytest --color no --rootdir ."
-    yield f"cd {shlex.quote(str(folder))}; {shlex.quote(sys.executable)} -m pytest {options} test_generated.py"
+    yield (
+        f"cd {shlex.quote(str(folder))}; {shlex.quote(sys.executable)} -m pytest {options} test_generated.py"
+    )
 
 
 def _ls(folder: Path) -> Iterator[str]:

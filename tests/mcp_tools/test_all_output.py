@@ -29,10 +29,12 @@ async def test_all_processes_are_searched_newest_first_each_below_its_own_line(t
     lines = text.splitlines()
     assert (lines[0][: len(second)], lines[1]) == (second, "zebra zebra three")
     assert (lines[2][: len(first)], lines[3:]) == (first, ["zebra one", "Zebra two"])
-    # As in one output: a capital in the pattern says that case counts, and what is no regular expression is a text.
+    # As in one output: a capital in the pattern says that case counts, and what is no regular expression is a
+    # text.
     assert (await say(toolbox, "read", caller, grep="Z\\w+a")).splitlines()[1:] == ["Zebra two"]
     assert await say(toolbox, "read", caller, grep="one(") == (
-        "[grep is no regular expression of RE2, which has no look-around: taken as plain text]\n[no line matches]"
+        "[grep is no regular expression of RE2, which has no look-around: taken as plain text]\n[no line "
+        "matches]"
     )
     assert (await say(toolbox, "read", caller, pattern="three", context=1)).splitlines()[1:] == [
         "3",
@@ -101,7 +103,9 @@ async def test_a_project_is_searched_alone_and_all_of_them_where_that_is_asked_f
 
 
 async def test_no_other_principal_s_output_is_found_and_no_secret(toolbox: Toolbox) -> None:
-    """The attacks: to ask for what belongs to another, with its place as a cursor, too, and for what is hidden."""
+    """The attacks: to ask for what belongs to another, with its place as a cursor, too, and for what is
+    hidden.
+    """
     caller, other = a_caller(), a_caller(scope=Scope.READ)
     token = "ghp_" + "aB3xY9kQ2mN7vR4tW8zL5cD1fG6hJ0pS3uE2"
     value = "correct horse battery"

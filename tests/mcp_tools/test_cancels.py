@@ -45,7 +45,6 @@ def _cancelled_at_the_output(
 
 _CALLS = (
     ("lean", "run", {"command": "echo up; exec sleep 300", "wait_s": 0.5}),
-    ("codex", "exec_command", {"cmd": "echo up; exec sleep 300", "yield_time_ms": 500}),
     ("documents", "command_execute", {"command": "echo up; exec sleep 300", "wait_s": 0.5}),
 )
 
@@ -61,7 +60,9 @@ async def test_a_cancel_while_the_answer_is_made_does_what_it_does_while_the_cal
     arguments: dict[str, object],
     is_given_up: bool,
 ) -> None:
-    """The time is up, the answer would have said "running", and no client gets it: nothing may run on unseen."""
+    """The time is up, the answer would have said "running", and no client gets it: nothing may run on
+    unseen.
+    """
     caller, status, toolbox = a_caller(), CallStatus(), Toolbox(engine, ToolSettings(mcp_tools=tools))
     call = asyncio.create_task(toolbox.call(name, arguments, caller, status=status))
     async with asyncio.timeout(_SOON_S):
@@ -84,7 +85,7 @@ async def test_a_cancel_in_the_moment_of_the_answer_ends_what_the_call_has_start
     calls = Calls(toolbox)
     caller = replace(a_caller(), connection_id=None)
     arguments = {"command": "echo up; exec sleep 300", "wait_s": 0.3}
-    call = asyncio.create_task(calls.call("run", arguments, caller, None))
+    call = asyncio.create_task(calls.call("run", arguments, caller, None, request=calls.expect(caller)))
     async with asyncio.timeout(_SOON_S):
         process = await live_process(engine, caller)
         (task,) = (one for one in asyncio.all_tasks() if one.get_name() == "tool call")
@@ -155,7 +156,8 @@ async def test_that_progress_keeps_a_host_waiting_is_learned_from_calls_that_rep
 
     async def call(caller: Caller, name: str, **arguments: object) -> None:
         async with asyncio.timeout(_SOON_S):
-            await calls.call(name, arguments, caller, hear)
+            with contextlib.closing(calls.expect(caller)) as request:
+                await calls.call(name, arguments, caller, hear, request=request)
 
     caller = replace(a_caller(), client="unheard-of")
     await call(

@@ -1,4 +1,6 @@
-"""What makes such tools hang or lose output elsewhere: floods, daemons, readers without input, scripts of megabytes."""
+"""What makes such tools hang or lose output elsewhere: floods, daemons, readers without input, scripts of
+megabytes.
+"""
 
 import asyncio
 import re

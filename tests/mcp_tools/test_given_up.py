@@ -1,7 +1,12 @@
-"""Calls of the lean tools that a host gives up or cancels: what goes on, what ends, and what counts as shown."""
+"""Calls of the lean tools that a host gives up or cancels: what goes on, what ends, and what counts as
+shown.
+"""
 
 import asyncio
+import gc
 import re
+import weakref
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -74,12 +79,14 @@ async def test_a_read_further_on_hides_nothing_that_lies_before_it(toolbox: Tool
 
 @pytest.mark.promise("S4.13.waits")
 async def test_a_time_limit_that_is_told_twice_or_late_ends_nothing(toolbox: Toolbox, engine: Engine) -> None:
-    """A relay repeats a cancel until it has the answer, and a host's notice may cross the answer on its way."""
+    """A relay repeats a cancel until it has the answer, and a host's notice may cross the answer on its
+    way.
+    """
     calls = Calls(toolbox)
     for number, is_late in enumerate((False, True)):
         caller = replace(a_caller(), request_id=f"{number}")
         arguments = {"command": "echo up; sleep 300", "wait_s": 0.2 if is_late else 45}
-        call = asyncio.create_task(calls.call("run", arguments, caller, None))
+        call = asyncio.create_task(calls.call("run", arguments, caller, None, request=calls.expect(caller)))
         async with asyncio.timeout(_SOON_S):
             process = await live_process(engine, caller)
             await seen(process, "up")
@@ -94,4 +101,17 @@ async def test_a_time_limit_that_is_told_twice_or_late_ends_nothing(toolbox: Too
                 await until(process, lambda one: one.is_ended)
             else:
                 await engine.controls.cancel(process, grace_s=0)
+    await calls.close()
+
+
+async def test_the_answer_of_a_call_that_is_over_is_not_kept(toolbox: Toolbox) -> None:
+    """A late cancel has to find what became of the call, not the text that was sent."""
+    calls, caller = Calls(toolbox), a_caller()
+    with closing(calls.expect(caller)) as request:
+        await calls.call("run", {"command": "true"}, caller, None, request=request)
+    assert request.task is not None
+    task = weakref.ref(request.task)
+    del request
+    gc.collect()
+    assert task() is None
     await calls.close()

@@ -1,4 +1,6 @@
-"""Pages of real output: errors in the middle, binary data, patterns, and sizes that must cost no more than their ends."""
+"""Pages of real output: errors in the middle, binary data, patterns, and sizes that must cost no more than
+their ends.
+"""
 
 import gzip
 import random
@@ -98,7 +100,10 @@ async def test_binary_data_is_said_and_raw_gives_its_bytes(run: Run, tmp_path: P
     first, mark, last = text.split("\n")
     assert (first, last) == ("before", "after")
     said = re.fullmatch(
-        r'\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; redirect it to a file, or see it as hex: cursor="([\d.]+)-([\d.]+)" raw=true\]',
+        (
+            r"\[binary: ([\d,]+) bytes, looks like gzip, first bytes 1f 8b 08 00; redirect it to a file, or "
+            r'see it as hex: cursor="([\d.]+)-([\d.]+)" raw=true\]'
+        ),
         mark,
     )
     assert said is not None
@@ -121,7 +126,9 @@ async def test_megabytes_of_binary_data_are_one_line_unless_text_is_among_them(
 
 
 def _noise(folder: Path, size: int) -> Path:
-    """Return a file of random bytes, the same in each run: of real randomness a line now and then reads as text."""
+    """Return a file of random bytes, the same in each run: of real randomness a line now and then reads as
+    text.
+    """
     path = folder / f"noise-{size}"
     path.write_bytes(random.Random(size).randbytes(size))
     return path
@@ -212,7 +219,9 @@ async def test_a_flood_costs_what_its_ends_cost(run: Run, line: str, monkeypatch
 
 
 class _Steps(Generic[T]):
-    """Awaits something, and measures what each of its steps takes of the loop's thread, in seconds of processor time."""
+    """Awaits something, and measures what each of its steps takes of the loop's thread, in seconds of
+    processor time.
+    """
 
     def __init__(self, awaited: Coroutine[Any, Any, T]) -> None:
         self._awaited = awaited

@@ -1,4 +1,6 @@
-"""What `run` answers for real programs: small, with what matters in it, and every byte it leaves out can be read back."""
+"""What `run` answers for real programs: small, with what matters in it, and every byte it leaves out can be
+read back.
+"""
 
 import os
 import re

@@ -1,4 +1,6 @@
-"""Answers against their own output schemas, times against another time zone, script files against their record."""
+"""Answers against their own output schemas, times against another time zone, script files against their
+record.
+"""
 
 import time
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,9 @@
-"""Calls that become tasks, against a real engine: which do, what they answer in the end, who may ask, how they end."""
+"""Calls that become tasks, against a real engine: which do, what they answer in the end, who may ask, how
+they end.
+"""
 
 import asyncio
-import os
+import errno
 import re
 import threading
 from collections.abc import Mapping
@@ -17,6 +19,7 @@ from outlive.frontends.mcp.tools import toolbox as toolbox_module
 from outlive.frontends.mcp.tools.calls import Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
 from outlive.frontends.mcp.tools.toolbox import ProcessTasks
+from outlive.kernel.files import write_whole
 from outlive.protocols.mcp.tasks import Task, TaskCall, tool_result
 from outlive.store.retention import Retention
 from tests.engine.engines import settled
@@ -76,7 +79,10 @@ async def test_a_call_that_outlasts_the_wait_becomes_a_task_with_the_same_result
     more: dict[str, object],
     wanted: list[str],
 ) -> None:
-    """The same as the tool answers for the process where it waits long enough; here that is asked of it directly."""
+    """The same as the tool answers for the process where it waits long enough.
+
+    Here that is asked of it directly.
+    """
     caller = a_caller(has_tasks=True)
     line = f"echo '\033[1mone'; {gate.wait}; seq 500; echo err >&2; exit 3"
     task = await _task(hasty, caller, name, {argument: line, **more})
@@ -225,10 +231,16 @@ async def test_a_task_is_removed_together_with_its_process(
 
 
 @pytest.mark.promise("M.tasks.durable")
-async def test_a_task_that_cannot_be_kept_is_not_given_out(engine: Engine, toolbox: Toolbox) -> None:
+async def test_a_task_that_cannot_be_kept_is_not_given_out(
+    engine: Engine, toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = await _unfinished(engine, toolbox)
     assert outcome.unfinished is not None
-    os.mkdir(f"{outcome.unfinished.process.folder}/task.new")  # in the way of the file
+
+    def full(path: str, content: bytes) -> None:
+        raise OSError(errno.ENOSPC, f"{len(content)} bytes do not fit", path)
+
+    monkeypatch.setattr(toolbox_module, "write_whole", full)
     assert await ProcessTasks(Runner(engine, ToolSettings()), {}).adopt(outcome) == outcome
 
 
@@ -237,14 +249,14 @@ async def test_a_call_that_is_given_up_while_its_task_is_kept_ends_its_command(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop, writing, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    write = toolbox_module._write
+    write = write_whole
 
     def held(path: str, content: bytes) -> None:
         loop.call_soon_threadsafe(writing.set)
         go_on.wait(20)
         write(path, content)
 
-    monkeypatch.setattr(toolbox_module, "_write", held)
+    monkeypatch.setattr(toolbox_module, "write_whole", held)
     caller = a_caller(has_tasks=True)
     toolbox = Toolbox(engine, ToolSettings(wait_s=0.1))
     call = asyncio.create_task(toolbox.call("run", {"command": "exec sleep 1000"}, caller))

@@ -1,4 +1,7 @@
-"""What answers a call of the lean tools before the end: a question, a text, silence, the time; and what it then shows."""
+"""What answers a call of the lean tools before the end: a question, a text, silence, the time.
+
+And what it then shows.
+"""
 
 import asyncio
 import re
@@ -111,7 +114,9 @@ async def test_the_answer_of_a_slow_line_is_in_the_answer_of_its_send(toolbox: T
 @pytest.mark.thorough
 @pytest.mark.promise("S4.13.shown")
 async def test_sends_lose_nothing_and_show_nothing_twice(toolbox: Toolbox) -> None:
-    """Numbers that no line says: each is in exactly one answer, in order, also what came between two calls."""
+    """Numbers that no line says: each is in exactly one answer, in order, also what came between two
+    calls.
+    """
     caller = a_caller()
     texts = [await _repl(toolbox, caller)]
     for number in range(5):
@@ -308,7 +313,10 @@ async def test_progress_comes_in_every_period_with_the_newest_line(
             more.clear()
             await more.wait()
 
-    line = f"until [ -e '{gate.path}.1' ]; do sleep 0.02; done; printf '\\033[32mfirst\\033[0m\\n\\n'; {gate.wait}"
+    line = (
+        f"until [ -e '{gate.path}.1' ]; do sleep 0.02; done; printf '\\033[32mfirst\\033[0m\\n\\n'; "
+        f"{gate.wait}"
+    )
     call = asyncio.create_task(answer(toolbox, "run", caller, {"command": line}, progress=hear))
     async with asyncio.timeout(_SOON_S):
         await until("no output yet")

@@ -1,4 +1,6 @@
-"""What the lean tools say of a wait: what it was for and did not come, what came, and what to do when nothing is new."""
+"""What the lean tools say of a wait: what it was for and did not come, what came, and what to do when nothing
+is new.
+"""
 
 import asyncio
 import re

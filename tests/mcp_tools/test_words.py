@@ -17,8 +17,8 @@ from outlive.frontends.mcp.tools.table import TOOL_SETS
 from tests.house.sources import ROOT
 from tests.mcp_tools.calling import a_caller, answer
 
-_Set = Literal["lean", "claude", "codex", "documents", "terminals"]
-_SETS: tuple[_Set, ...] = ("lean", "claude", "codex", "documents", "terminals")
+_Set = Literal["lean", "documents", "terminals"]
+_SETS: tuple[_Set, ...] = ("lean", "documents", "terminals")
 _TOOLS = {name: frozenset(tool.name for tool in TOOL_SETS[name]) for name in _SETS}
 _ARGUMENTS = {
     name: frozenset(
@@ -26,9 +26,11 @@ _ARGUMENTS = {
     )
     for name in _SETS
 }
-# Names that are no English words: they are meant wherever they stand. All others are meant in code alone: `list`, list(…, cwd=….
+# Names that are no English words: they are meant wherever they stand. All others are meant in code alone:
+# `list`, list(…, cwd=….
 _PLAIN = frozenset("cwd env pty tty workdir argv chars umask eof ids".split())  # noqa: SIM905 -- a table of words
-# What no call of a tool raises: hints of other callers' words, of terminals, and of the raw output that administrators read.
+# What no call of a tool raises: hints of other callers' words, of terminals, and of the raw output that
+# administrators read.
 _ELSEWHERE = re.compile(r"terminal_|extension_|no_terminal|foreign_|stdin_lost|audit_unavailable|stdin_full")
 
 
@@ -58,7 +60,7 @@ def test_the_hint_of_every_error_names_what_the_set_offers(offered: _Set) -> Non
         and (found := _foreign(worded(slug, hint, offered), offered))
     }
     assert not wrong
-    assert _foreign("`list` shows them: list(all=true), and pass cwd.", "claude") == {"list", "all", "cwd"}
+    assert _foreign("`list` shows them: list(all=true), and pass pty.", "documents") == {"list", "all", "pty"}
 
 
 def _hints(path: Path) -> Iterator[str]:
@@ -77,7 +79,10 @@ def _hints(path: Path) -> Iterator[str]:
 
 @pytest.mark.promise("S4.13.words")
 def test_hints_that_all_sets_share_name_no_tool() -> None:
-    """The engine and what lies below it know no frontend. What only workspaces and terminals raise is for their sets."""
+    """The engine and what lies below it know no frontend.
+
+    What only workspaces and terminals raise is for their sets.
+    """
     shared = ("engine", "policy", "store", "backends", "operations")
     tools = frozenset[str]().union(*_TOOLS.values())
     wrong: dict[str, set[str]] = {}
@@ -111,28 +116,6 @@ _CALLS: Mapping[_Set, list[tuple[str, dict[str, object]]]] = {
         ("run", {"command": "x", "timeout": 900_000}),
         ("list", {"limit": 0}),
     ],
-    "claude": [
-        ("BashOutput", {"bash_id": "p99"}),
-        ("BashOutput", {"bash_id": "nine"}),
-        ("BashOutput", {"bash_id": "p1", "filter": "x" * 10_000}),
-        ("KillShell", {"shell_id": "p99"}),
-        ("KillShell", {"shell_id": "p1"}),
-        ("Bash", {"command": ""}),
-        ("Bash", {"comand": "x"}),
-        ("Bash", {"command": "x", "cwd": "/"}),
-        ("Bash", {"command": "true", "timeout": -1}),
-    ],
-    "codex": [
-        ("write_stdin", {"session_id": 99}),
-        ("write_stdin", {"session_id": -1}),
-        ("write_stdin", {"session_id": 1, "chars": "x"}),
-        ("write_stdin", {"session_id": "x"}),
-        ("exec_command", {"cmd": ""}),
-        ("exec_command", {"cmd": "true", "workdir": "/does/not/exist"}),
-        ("exec_command", {"cmd": "true", "shell": "/does/not/exist"}),
-        ("exec_command", {"cmd": "true", "cwd": 5, "workdir": "/"}),
-        ("exec_command", {"command": "x"}),
-    ],
     "documents": [
         ("command_get_status", {"command_id": 5}),
         ("command_execute", {"command": "true", "cwd": "/does/not/exist"}),
@@ -152,8 +135,6 @@ _CALLS: Mapping[_Set, list[tuple[str, dict[str, object]]]] = {
 }
 _FIRST: Mapping[_Set, tuple[str, str]] = {
     "lean": ("run", "command"),
-    "claude": ("Bash", "command"),
-    "codex": ("exec_command", "cmd"),
     "documents": ("command_execute", "command"),
     "terminals": ("terminal_list", ""),
 }

@@ -111,6 +111,24 @@ async def test_folder_and_variables_go_on(toolbox: Toolbox, tmp_path: Path) -> N
 
 
 @pytest.mark.promise("S4.13.workspace")
+async def test_a_folder_that_was_removed_is_named_and_another_one_goes_on(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
+    caller = a_caller()
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    await _run(toolbox, caller, f"cd '{gone}'; export A=1")
+    gone.rmdir()
+    for arguments in ({}, {"cwd": "below"}):
+        outcome = await answer(toolbox, "run", caller, {"cmd": "pwd", "workspace": "w", **arguments})
+        assert outcome.is_error
+        assert f"The workspace 'w' is in {gone}, which was removed." in outcome.text
+        assert "Pass an absolute cwd" in outcome.text
+    assert await _output(toolbox, caller, "pwd; echo $A", cwd=str(tmp_path)) == f"{tmp_path}\n1"
+    assert await _output(toolbox, caller, "pwd") == str(tmp_path)
+
+
+@pytest.mark.promise("S4.13.workspace")
 async def test_argv_scripts_and_the_command_tools_go_on_there_too(toolbox: Toolbox) -> None:
     caller = a_caller()
     result = await ask(toolbox, "command_execute", caller, command="cd /usr/lib; export A=1", workspace="w")

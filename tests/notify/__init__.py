@@ -1,1 +1,1 @@
-"""Tests of notices: webhook, desktop, and what is owed after a crash."""
+"""Tests of notices: webhook, program, and what is owed after a crash."""

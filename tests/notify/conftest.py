@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.notify.endpoints import Endpoint
+from tests.notify.endpoints import Channel, Endpoint
 from tests.support.fixtures import *  # noqa: F403 -- pytest finds fixtures by their names
 
 
@@ -13,3 +13,10 @@ async def endpoint() -> AsyncIterator[Endpoint]:
     """An endpoint that takes every notice."""
     async with Endpoint() as opened:
         yield opened
+
+
+@pytest.fixture(params=["webhook", "command"])
+def channel(request: pytest.FixtureRequest) -> Channel:
+    """Each way by which a notice can reach the endpoint."""
+    channel: Channel = request.param
+    return channel

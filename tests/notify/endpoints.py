@@ -1,11 +1,19 @@
-"""Receivers of webhooks for tests: one that takes notices, and some that behave badly. Real sockets on loopback."""
+"""Receivers of webhooks for tests: one that takes notices, and some that behave badly.
+
+Real sockets on loopback.
+"""
 
 import asyncio
 import contextlib
 import json
-from typing import Any, Self
+import shlex
+import sys
+from typing import Any, Literal, Self
 
-PATIENCE_S = 20
+PATIENCE_S = 60
+
+Channel = Literal["webhook", "command"]
+_POST = "import sys, urllib.request as web; web.urlopen(sys.argv[1], sys.stdin.buffer.read())"
 
 
 class Endpoint:
@@ -22,11 +30,7 @@ class Endpoint:
         answer: bytes | None = b"HTTP/1.1 204 No Content\r\n\r\n",
         *,
         port: int = 0,
-        is_json: bool = True,
     ) -> None:
-        """Take the bytes of the answer; None: it says nothing and keeps the connection open. Without JSON bodies are in `texts`."""
-        self.texts: list[str] = []
-        self._is_json = is_json
         self.got: list[dict[str, Any]] = []
         self.heads: list[str] = []
         self.answers: list[bytes | None] = []
@@ -46,6 +50,12 @@ class Endpoint:
     def url(self) -> str:
         """What an operator names."""
         return f"http://127.0.0.1:{self.port}/hook?token=a-token"
+
+    def named(self, channel: Channel) -> dict[str, str]:
+        """Return the environment of a server that notifies it, by itself or by a program."""
+        if channel == "webhook":
+            return {"OUTLIVE_NOTIFY_WEBHOOK": self.url}
+        return {"OUTLIVE_NOTIFY_COMMAND": shlex.join([sys.executable, "-I", "-c", _POST, self.url])}
 
     async def __aenter__(self) -> Self:
         """Listen."""
@@ -75,8 +85,7 @@ class Endpoint:
                 body = await reader.readexactly(length)
                 async with self._came:
                     self.heads.append(head)
-                    self.texts.append(body.decode())
-                    self.got.append(json.loads(body) if self._is_json else {})
+                    self.got.append(json.loads(body))
                     self._came.notify_all()
                 answer = self.answers.pop(0) if self.answers else self._answer
                 if answer is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import AsyncClient, InvalidRequest
-from tests.notify.endpoints import PATIENCE_S, Endpoint
+from tests.notify.endpoints import PATIENCE_S, Channel, Endpoint
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
 from tests.support.server import OutliveServer, free_port
@@ -18,10 +18,10 @@ from tests.support.server import OutliveServer, free_port
 _SECRET = "sk_live_4eC39HqLyjWDarjtT1zdp7dc"
 
 
-async def _served(serve: ServerFactory, endpoint: Endpoint, *args: str) -> OutliveServer:
-    return await asyncio.to_thread(
-        lambda: serve(*args, OUTLIVE_NOTIFY_WEBHOOK=endpoint.url, OUTLIVE_LOG_LEVEL="debug")
-    )
+async def _served(
+    serve: ServerFactory, endpoint: Endpoint, *args: str, channel: Channel = "webhook"
+) -> OutliveServer:
+    return await asyncio.to_thread(lambda: serve(*args, **endpoint.named(channel), OUTLIVE_LOG_LEVEL="debug"))
 
 
 def _client(server: OutliveServer) -> AsyncClient:
@@ -61,9 +61,9 @@ async def test_ends_and_failures_are_notified_once_with_what_a_receiver_needs(
 
 @pytest.mark.promise("N.question")
 async def test_a_question_is_notified_and_the_state_says_that_a_person_was_asked(
-    serve: ServerFactory, endpoint: Endpoint
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel
 ) -> None:
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     async with _client(server) as client:
         process = await client.start(
             "read -s -p 'Password: ' p; read -p 'Sure? ' q; sleep 1000", pty=True, notify=True
@@ -100,9 +100,9 @@ async def test_the_last_line_is_shown_where_the_operator_wants_it_without_secret
 
 @pytest.mark.promise("N.survives")
 async def test_an_end_while_no_server_runs_is_notified_by_the_next_one(
-    serve: ServerFactory, endpoint: Endpoint, tmp_path: Path
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel, tmp_path: Path
 ) -> None:
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     gate = tmp_path / "gate"
     async with _client(server) as client:
         process = await client.start(f"until [ -e {gate} ]; do sleep 0.05; done; exit 7", notify=True)
@@ -121,10 +121,10 @@ async def test_an_end_while_no_server_runs_is_notified_by_the_next_one(
 
 @pytest.mark.promise("N.survives")
 async def test_a_notice_that_was_not_delivered_when_the_server_was_killed_comes_again_with_the_same_id(
-    serve: ServerFactory, endpoint: Endpoint
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel
 ) -> None:
     endpoint.answers.append(None)  # takes the notice and never says so
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     async with _client(server) as client:
         process = await client.start("true", notify=True)
         (first,) = await endpoint.came(1)
@@ -135,13 +135,14 @@ async def test_a_notice_that_was_not_delivered_when_the_server_was_killed_comes_
     await _nothing_owed(server)
 
 
+@pytest.mark.usefixtures("stays_stopped")
 @pytest.mark.thorough
 @pytest.mark.promise("N.survives")
 async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is_notified_of(
-    serve: ServerFactory, endpoint: Endpoint, tmp_path: Path
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel, tmp_path: Path
 ) -> None:
     """The next server finds a note without a process, and the process comes after that."""
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     async with _client(server) as client:
         await (await client.start("true")).wait()  # the keeper runs
         supervisor = (await asyncio.to_thread(server.keeper_status)).supervisor_pid
@@ -156,7 +157,8 @@ async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is
             await asyncio.to_thread(server.kill)
             await asyncio.to_thread(server.start)
         finally:
-            # On a full machine the guardian has ended a supervisor that rested for so long; then the client's repetition counts.
+            # On a full machine the guardian has ended a supervisor that rested for so long; then the client's
+            # repetition counts.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(supervisor, signal.SIGCONT)
         (got,) = await endpoint.came(1)
@@ -168,11 +170,13 @@ async def test_a_start_that_the_keeper_reads_only_after_its_server_was_killed_is
 
 @pytest.mark.promise("N.survives")
 async def test_a_process_is_kept_until_its_notice_was_delivered(
-    serve: ServerFactory, endpoint: Endpoint
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel
 ) -> None:
-    """Retention would remove the only thing that says how it ended, and the next server would forget the notice."""
+    """Retention would remove the only thing that says how it ended, and the next server would forget the
+    notice.
+    """
     endpoint.answers += [None]
-    server = await _served(serve, endpoint, "--retention", "0")
+    server = await _served(serve, endpoint, "--retention", "0", channel=channel)
     async with _client(server) as client:
         process = await client.start("exit 8", notify=True)
         await endpoint.came(1)
@@ -186,11 +190,13 @@ async def test_a_process_is_kept_until_its_notice_was_delivered(
 @pytest.mark.thorough
 @pytest.mark.promise("N.survives")
 async def test_of_starts_amid_kills_every_process_that_ran_is_notified_of(
-    serve: ServerFactory, endpoint: Endpoint, tmp_path: Path, storm_seed: int
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel, tmp_path: Path, storm_seed: int
 ) -> None:
-    """Killed at any point: before, between and after the note, the start, the end, the delivery and the removal of the note."""
+    """Killed at any point: before, between and after the note, the start, the end, the delivery and the
+    removal of the note.
+    """
     chance = random.Random(storm_seed)
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     ran = tmp_path / "ran"
     ran.touch()
     for _ in range(12):
@@ -217,9 +223,9 @@ def _owed_files(server: OutliveServer) -> list[Path]:
 
 
 async def test_what_is_owed_is_settled_once_and_not_again_after_a_restart(
-    serve: ServerFactory, endpoint: Endpoint
+    serve: ServerFactory, endpoint: Endpoint, channel: Channel
 ) -> None:
-    server = await _served(serve, endpoint)
+    server = await _served(serve, endpoint, channel=channel)
     async with _client(server) as client:
         await client.start("true", notify=True)
         await client.start("true", notify=["failure"])

@@ -96,7 +96,7 @@ def test_a_traceback_follows_its_line() -> None:
             int("inner")
         except ValueError:
             logging.getLogger("x").exception("failed", extra={"reference": "abc"})
-    assert "failed reference=abc\nTraceback" in stream.getvalue()
+    assert "failed reference=abc\n    Traceback" in stream.getvalue()
     assert "ValueError" in stream.getvalue().splitlines()[-1]
 
 

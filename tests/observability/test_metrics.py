@@ -15,7 +15,7 @@ from outlive.core.events import (
 )
 from outlive.core.lifecycle import State
 from outlive.observability.exposition import render
-from outlive.observability.families import families
+from outlive.observability.families import Family, families
 from outlive.observability.metrics import LATENCY_BOUNDS_S, Histogram, LiveView, Metrics, counted_kinds
 from tests.observability.test_logs import EXAMPLE
 
@@ -98,3 +98,38 @@ def test_every_duration_is_in_exactly_the_buckets_that_reach_it(durations: list[
 
 def test_an_empty_histogram_is_zero() -> None:
     assert Histogram((1.0,)).counts == [0, 0]
+
+
+# Carriage returns, quotes, backslashes and newlines are what escaping is about.
+_ODD = st.text(st.one_of(st.sampled_from('\\"\n\r{},= #'), st.characters(codec="utf-8")))
+
+
+@given(values=st.lists(st.tuples(_ODD, _ODD), max_size=5, unique=True), about=_ODD)
+def test_prometheus_reads_any_text_as_it_was(values: list[tuple[str, str]], about: str) -> None:
+    """Prometheus's own parser finds each label's value again, and the sentence, whatever they contain."""
+    samples = [(pair, float(number)) for number, pair in enumerate(values)]
+    # The parser strips a line of whatever Python calls a blank, so the sentence begins and ends with a
+    # letter.
+    about = f"A{about}z"
+    family = Family(name="a.b", about=about, kind="counter", unit="By", labels=("z", "a"), samples=samples)
+    (read,) = text_string_to_metric_families(render([family]).decode())
+    assert (read.name, read.type, read.documentation) == ("a_b_bytes", "counter", about)
+    assert [(one.name, (one.labels["z"], one.labels["a"]), one.value) for one in read.samples] == [
+        ("a_b_bytes_total", *sample) for sample in samples
+    ]
+
+
+def test_the_text_is_what_the_format_wants() -> None:
+    """Prometheus, "Exposition formats": cumulative buckets, and a kind and a sentence before the samples of
+    each metric.
+    """
+    metrics = Metrics()
+    metrics.observe_request("rest", "get", 0.5)
+    text = render(families(metrics, _NOTHING, version="1.2.3")).decode()
+    assert "# HELP outlive_request_seconds From a request to the beginning of its answer.\n" in text
+    assert "# TYPE outlive_request_seconds histogram\n" in text
+    assert 'outlive_request_seconds_bucket{door="rest",le="0.25",what="get"} 0.0\n' in text
+    assert 'outlive_request_seconds_bucket{door="rest",le="+Inf",what="get"} 1.0\n' in text
+    assert 'outlive_request_seconds_sum{door="rest",what="get"} 0.5\n' in text
+    assert "# TYPE outlive_starts_total counter\noutlive_starts_total 0.0\n" in text
+    assert text.endswith('outlive_build_info{version="1.2.3"} 1.0\n')

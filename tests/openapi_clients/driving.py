@@ -1,4 +1,6 @@
-"""Uses a generated client: imports all of it, starts a command, reads its output. Run by the generators' Python.
+"""Uses a generated client: imports all of it, starts a command, reads its output.
+
+Run by the generators' Python.
 
     python driving.py openapi-python-client FOLDER URL
 

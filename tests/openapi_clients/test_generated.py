@@ -14,7 +14,8 @@ from tests.support.server import OutliveServer
 
 _BIN = ROOT / ".openapi-clients/bin"
 _DRIVING = Path(__file__).with_name("driving.py")
-# Generator -> the words that make a client of DOCUMENT in FOLDER, and what it says of something it leaves out.
+# Generator -> the words that make a client of DOCUMENT in FOLDER, and what it says of something it leaves
+# out.
 _GENERATORS = {
     "openapi-python-client": (
         "openapi-python-client generate --path DOCUMENT --output-path FOLDER",

@@ -223,8 +223,11 @@ class Services(RuleBasedStateMachine):
     @rule(declared=_declared(), some=st.booleans(), data=st.data())
     def up(self, declared: dict[str, ServiceRequest], some: bool, data: st.DataObject) -> None:
         if some:
-            # What is not declared any more may still be waited for by what runs: names do not go with another file here.
-            declared = {name: one.declared for name, one in self.stack.services.items()} or declared
+            # Names do not go with another file here: but what is not declared any more may still be waited
+            # for by what runs, and a file that names it is refused before.
+            known = {name: one.declared for name, one in self.stack.services.items()}
+            if all(set(one.after) <= known.keys() for one in known.values()):
+                declared = known or declared
             names = data.draw(st.lists(st.sampled_from([*declared]), unique=True))
         else:
             names = []

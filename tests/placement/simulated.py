@@ -16,7 +16,8 @@ class Seen:
 
     Attributes:
         longest: The most that waited at once.
-        most_passes: The most later commands that were placed on a node which the first of a kind could have had.
+        most_passes: The most later commands that were placed on a node which the first of a kind could have
+            had.
         fullest_milli: The most processors, in thousandths, that were taken at once.
         memory_mb: The most memory that this process has had (VmHWM: what its parent had does not count).
     """
@@ -29,7 +30,9 @@ class Seen:
 
 @dataclass(slots=True)
 class _Queue:
-    """The commands of one kind that wait, the oldest first, how often that was passed, and which nodes could run it."""
+    """The commands of one kind that wait, the oldest first, how often that was passed, and which nodes could
+    run it.
+    """
 
     able: frozenset[str]
     waiting: deque[int] = field(default_factory=deque)
@@ -37,7 +40,10 @@ class _Queue:
 
 
 class _Watch:
-    """What runs where, by its own count. Raises AssertionError where something was placed that must not be."""
+    """What runs where, by its own count.
+
+    Raises AssertionError where something was placed that must not be.
+    """
 
     def __init__(self, kinds: list[CommandKind], nodes: list[FleetNode]) -> None:
         self._kinds = kinds
@@ -103,8 +109,8 @@ def watched(nodes: int, commands: int, *, seed: int, patience: int = PATIENCE) -
     """Run a simulation in which a tenth more is asked for than there is, and count it.
 
     Raises:
-        AssertionError: A node was overbooked or can not run what it was given, or a command was placed twice, never, or before
-            one of its kind that had come earlier.
+        AssertionError: A node was overbooked or can not run what it was given, or a command was placed twice,
+            never, or before one of its kind that had come earlier.
     """
     simulation = Simulation(nodes, commands, load=1.1, seed=seed, patience=patience)
     watch = _Watch(simulation.kinds, list(simulation.fleet.nodes))

@@ -1,4 +1,6 @@
-"""The keys of leases in Ray's table: read as they were written, and what other programs write there ends nothing."""
+"""The keys of leases in Ray's table: read as they were written, and what other programs write there ends
+nothing.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,6 @@
-"""Leases from what several servers share: each command is placed once, in order, whatever dies and whichever server comes first."""
+"""Leases from what several servers share: each command is placed once, in order, whatever dies and whichever
+server comes first.
+"""
 
 from dataclasses import dataclass, field
 

@@ -14,7 +14,9 @@ _ORDER = LeaseOrder(number=1, process_id="p1", node="n1", amounts=Amounts.of(cpu
 
 
 def test_an_order_to_a_driver_that_was_just_killed_is_lost_without_an_error() -> None:
-    """Its socket is closed before the server has noticed: whoever gives a place back just then must not hear of it."""
+    """Its socket is closed before the server has noticed: whoever gives a place back just then must not hear
+    of it.
+    """
 
     async def order_until_it_is_closed() -> None:
         driver = RayDriver(address="", owner="", log_file=os.devnull)

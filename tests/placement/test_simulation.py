@@ -1,4 +1,6 @@
-"""Whole fleets, simulated: every command is placed once, no node is overbooked, and no kind of command starves."""
+"""Whole fleets, simulated: every command is placed once, no node is overbooked, and no kind of command
+starves.
+"""
 
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
@@ -8,7 +10,8 @@ import pytest
 from outlive.placement.waiting_line import PATIENCE
 from tests.placement.simulated import Seen, watched
 
-# A thousand nodes, a hundred thousand commands and twelve thousand that wait take 36 MB, 14 of them Python's: twice that is no noise.
+# A thousand nodes, a hundred thousand commands and twelve thousand that wait take 36 MB, 14 of them Python's:
+# twice that is no noise.
 _MOST_MB = 72
 
 

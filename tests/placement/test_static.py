@@ -1,4 +1,6 @@
-"""Places that this server counts alone: what a node does not start keeps its turn, and what does not wait keeps no machine."""
+"""Places that this server counts alone: what a node does not start keeps its turn, and what does not wait
+keeps no machine.
+"""
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode

@@ -1,4 +1,6 @@
-"""A person's yes counts for exactly what was shown: not for another command under the same id, or one that ends like it."""
+"""A person's yes counts for exactly what was shown: not for another command under the same id, or one that
+ends like it.
+"""
 
 import asyncio
 import json
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.thorough
 
 _RULES = {"OUTLIVE_ASK": "touch,env,/bin/sh", "OUTLIVE_POLICY_OPAQUE": "allow"}
 _IDS = ("01k9zq3v8d4t6r2m5x7b{}f", "01k9zq3v8d4t6r2m5xzz{}f")
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 @pytest.fixture(scope="module")

@@ -170,7 +170,10 @@ def test_mcp_tools_answer_that_it_waits_with_its_id(asking: OutliveServer, at_ha
 
 @pytest.mark.promise("P.approval")
 def test_a_token_approves_by_its_scope_but_not_from_within(asking: OutliveServer, at_hand: Client) -> None:
-    """The run token is too narrow; the admin token counts outside of what was started here, and not inside."""
+    """The run token is too narrow.
+
+    The admin token counts outside of what was started here, and not inside.
+    """
     rest = RestCaller(asking.rest_url)
     narrow, wide = ({"Authorization": f"Bearer {create_token(asking, scope)}"} for scope in ("run", "admin"))
     waiting = at_hand.start(["tee"])
@@ -205,7 +208,10 @@ def test_what_was_started_here_cannot_approve_by_its_uid(asking: OutliveServer, 
 
 @pytest.mark.promise("P.approval")
 def test_what_waits_is_shown_without_its_secrets(asking: OutliveServer, at_hand: Client) -> None:
-    """Words, script, reason and title, over every door that lists it; who asks for the bytes themselves sees them."""
+    """Words, script, reason and title, over every door that lists it.
+
+    Who asks for the bytes themselves sees them.
+    """
     key = "ghp_" + "Qr5tUv7wXy9z" * 3
     value = "canary-of-the-approval"
     secrets = {"K": value}

@@ -1,4 +1,6 @@
-"""The operator's own patterns: what is one, what is refused and why, and that they mean what `re` says they mean."""
+"""The operator's own patterns: what is one, what is refused and why, and that they mean what `re` says they
+mean.
+"""
 
 import re
 

@@ -235,8 +235,8 @@ _lines = st.one_of(
     st.lists(st.one_of(_words, st.sampled_from([";", "&&", "||", "|", " "])), max_size=9).map("".join),
 )
 
-# Every program is "not found", since PATH is empty: bash hands the words to this function, which notes them and ends
-# as it is told. Builtins whose names the alphabet can spell (":", ".", "[") are functions too.
+# Every program is "not found", since PATH is empty: bash hands the words to this function, which notes them
+# and ends as it is told. Builtins whose names the alphabet can spell (":", ".", "[") are functions too.
 _TRACE = r"""
 command_not_found_handle() { printf '%s\0' "$#" "$@" >&9; return "$STATUS"; }
 for name in : . ; do eval "$name() { command_not_found_handle $name \"\$@\"; }"; done
@@ -304,7 +304,8 @@ def _compare(line: str, folder: Path, *, locale: str = "C.UTF-8") -> None:
     for status in (0, 1):
         ran = _what_bash_runs(line, status, folder, locale=locale)
         if "<" in line or ">" in line or "&" in line.replace("&&", ""):
-            # A file may be missing, a descriptor closed, and a list that ends with & runs aside: then less runs.
+            # A file may be missing, a descriptor closed, and a list that ends with & runs aside: then less
+            # runs.
             are_literal = all(command.is_literal for command in commands)
             told = Counter(command.argv if are_literal else command.argv[:1] for command in commands)
             assert Counter(words if are_literal else words[:1] for words in ran) <= told
@@ -326,7 +327,10 @@ _UNHINDERED = [HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture,
 @settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=_UNHINDERED)
 @given(line=_lines)
 def test_what_is_accepted_means_the_same_to_bash(line: str, tmp_path: Path) -> None:
-    """S0.12: the same programs with the same words. The same lines in every run; the slow suite tries others."""
+    """S0.12: the same programs with the same words.
+
+    The same lines in every run; the slow suite tries others.
+    """
     _compare(line, tmp_path)
 
 

@@ -1,6 +1,8 @@
-"""Random lines with assignments, redirections and variables: what the allow list lets pass starts nothing that is not on it.
+"""Random lines with assignments, redirections and variables: what the allow list lets pass starts nothing
+that is not on it.
 
-Every program on PATH and in the working folder writes its name down; what passes is really run, by bash and by sh.
+Every program on PATH and in the working folder writes its name down; what passes is really run, by bash and
+by sh.
 """
 
 import os

@@ -116,7 +116,8 @@ def test_anchors_stand_apart() -> None:
     assert not any(b"\n" in anchor for anchor in words)
 
 
-# Of an operator's own, one with something behind it, one that begins in the middle of a known one and of itself.
+# Of an operator's own, one with something behind it, one that begins in the middle of a known one and of
+# itself.
 EXTRA = [
     parse_pattern(text)
     for text in ("acme_[a-f0-9]{6,12};", 'key="([^"\n]+)"', "hp_[A-Z]{2}([a-z]+)-", "abcabc[0-9]{3}")
@@ -147,7 +148,8 @@ def test_masking_keeps_length_and_lines_and_never_shows_more_the_second_time(tex
     ]
     assert VALUE not in masked
     again = REDACTOR.mask(masked)
-    # What is hidden stays so; a star can be the end of a word, so that something behind it is one more secret.
+    # What is hidden stays so; a star can be the end of a word, so that something behind it is one more
+    # secret.
     assert all(now == before or now == ord("*") for before, now in zip(masked, again, strict=True))
 
 

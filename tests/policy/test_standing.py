@@ -1,9 +1,13 @@
-"""Approvals for always: exactly the same command in its project is asked about no more, and everything else is."""
+"""Approvals for always: exactly the same command in its project is asked about no more, and everything else
+is.
+"""
 
 import json
 import os
+import shutil
 import stat
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.core.command import Command, StandingApproval
+from outlive.core.command import Command, Limits, StandingApproval
 from outlive.core.errors import ConfigInvalid
-from outlive.core.location import HERE
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.keeper.common.project import project_identity
 from outlive.policy.command_reader import read_command
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.standing_approvals import standing_approval
@@ -26,7 +30,7 @@ _TOUCH = ProgramFile(paths=("/usr/bin/touch",), identity=(1, 2), is_own=True)
 
 
 def _proposed(command: Command, **changed: object) -> StandingApproval | str:
-    told = {"project": "/srv/project", "profile": "open", "location": HERE.view(), **changed}
+    told = {"project": "/srv/project", "surroundings": {"umask": 0o022, "files": {}}, **changed}
     reading = read_command(command, {"PATH": "/usr/bin"})
     files = dict.fromkeys((one.argv[0] for one in reading.commands), _TOUCH)
     return standing_approval(command, reading, told.pop("files", files), **told)  # type: ignore[arg-type]
@@ -57,8 +61,8 @@ def test_two_commands_have_the_same_standing_approval_only_if_they_are_the_same(
     "changed",
     [
         {"project": "/srv/other"},
-        {"profile": "workspace"},
-        {"location": {**HERE.view(), "backend": "docker"}},
+        {"surroundings": {"umask": 0, "files": {}}},
+        {"surroundings": {"umask": 0o022, "files": {"touch": "0f"}}},
         {"files": {"touch": replace(_TOUCH, paths=("/usr/bin/touch", "/opt/evil/touch"))}},
     ],
 )
@@ -66,7 +70,18 @@ def test_what_surrounds_a_command_is_part_of_the_approval(changed: dict[str, obj
     command = Command(argv=("touch", "a"))
     assert _proposed(command) == _proposed(command)
     assert _proposed(command) != _proposed(command, **changed)
-    assert _proposed(command) != _proposed(replace(command, env={"TZ": "UTC"}))
+    for other in (
+        {"env": {"TZ": "UTC"}},
+        {"caller_env": {"PYTHONPATH": "/tmp"}},
+        {"inherits_env": False},
+        {"stdin": "lent"},
+        {"stdio": "pty"},
+        {"limits": Limits(files=3)},
+    ):
+        assert _proposed(command) != _proposed(replace(command, **other)), other
+    # What differs between two sessions of the same host decides nothing.
+    first, second = (replace(command, caller_env={"A": "b", "TMUX_PANE": pane}) for pane in ("%1", "%2"))
+    assert _proposed(first) == _proposed(second)
     assert _proposed(Command(line="touch a; touch b")) != _proposed(Command(line="touch a && touch b"))
 
 
@@ -90,7 +105,11 @@ def test_what_can_become_something_else_is_approved_once_only(command: Command, 
 
 
 def test_what_gets_secrets_is_approved_once_only() -> None:
-    assert "secrets" in str(_proposed(Command(argv=("touch", "a")), gets_secrets=True))
+    assert "secrets" in str(_proposed(Command(argv=("touch", "a"), env_secrets={"A": "b"})))
+
+
+def test_what_is_not_known_for_certain_is_approved_once_only() -> None:
+    assert _proposed(Command(argv=("touch", "a")), uncertain="It is a pipe.") == "It is a pipe."
 
 
 def _config(tmp_path: Path) -> dict[str, str]:
@@ -182,6 +201,215 @@ def test_a_file_that_others_may_write_or_that_is_damaged_approves_nothing(
     refused = asking("POST", path, body={"digest": shown["digest"], "always": True})
     assert (refused.status, refused.slug) == (500, "config_invalid")
     assert written.read_text() == "{"
+
+
+_Change = Callable[[Path], dict[str, object] | None]
+
+
+def _tool(folder: Path, text: str = "exit 0", *, name: str = "tool", first: str = "#!/bin/sh") -> None:
+    file = folder / name
+    file.unlink(missing_ok=True)
+    file.write_text(f"{first}\n{text}\n")
+    file.chmod(0o755)
+
+
+def _turn(link: Path, target: object) -> None:
+    link.unlink(missing_ok=True)
+    link.symlink_to(str(target))
+
+
+def _write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def _make_pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+def _replaced(folder: Path, *, keeps_root: bool) -> None:
+    """Put another repository with the very same files into the place of one."""
+    old = folder.parent / "old"
+    if keeps_root:
+        shutil.rmtree(folder / ".git")
+    else:
+        folder.rename(old)
+        shutil.copytree(old, folder, ignore=shutil.ignore_patterns(".git"))
+        shutil.rmtree(old)
+    (folder / ".git").mkdir()
+
+
+# What is approved for always (REST's members, in a project with the files `tool` and `conf`), and what then
+# changes: files of the project, or the members that are returned.
+_HARMFUL: dict[str, tuple[dict[str, object], _Change]] = {
+    "the program is rewritten": ({"argv": ["./tool"]}, lambda at: _write(at / "tool", "#!/bin/sh\nid\n")),
+    "the program is another file": ({"argv": ["./tool"]}, lambda at: _tool(at, "id")),
+    "the program's path leads to another file": (
+        {"argv": ["./link"]},
+        lambda at: _turn(at / "link", "other"),
+    ),
+    "the program's path leads out": ({"argv": ["./link"]}, lambda at: _turn(at / "link", "/usr/bin/id")),
+    "the folder of the program is another": (
+        {"argv": ["linked/tool"]},
+        lambda at: _turn(at / "linked", "others"),
+    ),
+    "the interpreter behind #! is rewritten": (
+        {"argv": ["./interpreted"]},
+        lambda at: _tool(at, "id", name="interpreter"),
+    ),
+    "env finds another interpreter": (
+        {"argv": ["./by_env"]},
+        lambda at: _tool(at.parent / "bin", "id", name="planted-interpreter"),
+    ),
+    "a program of PATH is rewritten": (
+        {"argv": ["tool-of-path"]},
+        lambda at: _tool(at.parent / "bin", "id", name="tool-of-path"),
+    ),
+    "a line's program is rewritten": (
+        {"command": "./tool && true"},
+        lambda at: _tool(at, "id"),
+    ),
+    "a program is planted before the one that a line names": (
+        {"command": "touch -c conf"},
+        lambda at: _tool(at.parent / "bin", "id", name="touch"),
+    ),
+    "an argument is rewritten": ({"argv": ["./tool", "conf"]}, lambda at: _write(at / "conf", "evil")),
+    "an argument of a line is rewritten": (
+        {"command": "./tool 'conf'"},
+        lambda at: _write(at / "conf", "evil"),
+    ),
+    "an argument's link leads elsewhere": (
+        {"argv": ["./tool", "link"]},
+        lambda at: _turn(at / "link", "same"),
+    ),
+    "an argument comes to be": ({"argv": ["./tool", "missing"]}, lambda at: _write(at / "missing", "evil")),
+    "an argument becomes a pipe": (
+        {"argv": ["./tool", "conf"]},
+        lambda at: _make_pipe(at / "conf"),
+    ),
+    "an argument becomes a folder": (
+        {"argv": ["./tool", "missing"]},
+        lambda at: (at / "missing").mkdir(),
+    ),
+    "a folder is another one": ({"argv": ["./tool", "linked"]}, lambda at: _turn(at / "linked", "others")),
+    "the file behind an option is rewritten": (
+        {"argv": ["./tool", "--settings=conf"]},
+        lambda at: _write(at / "conf", "evil"),
+    ),
+    "the file behind a letter is rewritten": (
+        {"argv": ["./tool", "-fconf"]},
+        lambda at: _write(at / "conf", "evil"),
+    ),
+    "a file of arguments is rewritten": (
+        {"argv": ["./tool", "@conf"]},
+        lambda at: _write(at / "conf", "evil"),
+    ),
+    "a file that is named with a place in it is rewritten": (
+        {"argv": ["./tool", "conf::one"]},
+        lambda at: _write(at / "conf", "evil"),
+    ),
+    "what a line reads is rewritten": ({"command": "./tool < conf"}, lambda at: _write(at / "conf", "evil")),
+    "what a line writes leads elsewhere": (
+        {"command": "./tool > written"},
+        lambda at: _turn(at / "written", at.parent / "profile"),
+    ),
+    "it is sent an input": ({"argv": ["./tool"]}, lambda _: {"stdin": "pipe"}),
+    "it gets a terminal": ({"argv": ["./tool"]}, lambda _: {"pty": True}),
+    "its umask opens what it writes": ({"argv": ["./tool"]}, lambda _: {"umask": "000"}),
+    "it gets a variable": ({"argv": ["./tool"]}, lambda _: {"env": {"PYTHONPATH": "/tmp"}}),
+    "it gets another profile": ({"argv": ["./tool"]}, lambda _: {"profile": "guarded"}),
+    "another repository lies there": ({"argv": ["./tool"]}, lambda at: _replaced(at, keeps_root=False)),
+    "another repository lies in it": ({"argv": ["./tool"]}, lambda at: _replaced(at, keeps_root=True)),
+}
+
+
+@pytest.mark.promise("P.always")
+def test_none_of_thirty_harmful_changes_runs_by_an_approval_for_always(
+    serve: ServerFactory, tmp_path: Path
+) -> None:
+    (tmp_path / "settings").mkdir()
+    (tmp_path / "settings/config.toml").write_text('ask = ["*"]\n')
+    (tmp_path / "bin").mkdir()
+    server = serve(
+        OUTLIVE_CONFIG=str(tmp_path / "settings/config.toml"), PATH=f"{tmp_path}/bin:{os.environ['PATH']}"
+    )
+    asking = Requests(server, create_token(server, "admin"))
+    unasked = []
+    for name, (members, change) in _HARMFUL.items():
+        shutil.rmtree(tmp_path / "bin")
+        (tmp_path / "bin").mkdir()
+        at = _project(tmp_path, "project")
+        _fill(at)
+        asked = _started(asking, at, members)
+        assert asked["waits_for"] == "approval", name
+        _approve(asking, asked["process_id"], always=True)
+        asking("GET", f"/v1/processes/{asked['process_id']}/wait?timeout=20")
+        same = _started(asking, at, members)
+        assert same["waits_for"] is None, f"{name}: {same}"
+        changed = _started(asking, at, {**members, **(change(at) or {})})
+        if changed["waits_for"] != "approval":
+            unasked.append(name)
+        shutil.rmtree(at)
+        (tmp_path / "settings/always.json").unlink()
+    assert len(_HARMFUL) == 30
+    assert unasked == []
+
+
+def _fill(at: Path) -> None:
+    """Put the files of the table into a project, and into the folder of PATH before it."""
+    for folder in (at, at / "folder", at / "others"):
+        folder.mkdir(exist_ok=True)
+        _tool(folder)
+        (folder / "conf").write_text("good")
+    (at / "same").write_text("good")
+    _tool(at, "id", name="other")
+    _turn(at / "link", "tool")
+    _turn(at / "linked", "folder")
+    _tool(at, name="interpreter")
+    _tool(at, name="interpreted", first=f"#!{at}/interpreter")
+    _tool(at, name="by_env", first="#!/usr/bin/env planted-interpreter")
+    _tool(at.parent / "bin", name="planted-interpreter")
+    _tool(at.parent / "bin", name="tool-of-path")
+
+
+def _started(asking: Requests, at: Path, members: dict[str, object]) -> dict[str, object]:
+    answer = asking("POST", "/v1/processes", body={"cwd": str(at), **members})
+    assert answer.status == 201, answer
+    found: dict[str, object] = asking("GET", f"/v1/processes/{answer.body['process_id']}").body
+    return found
+
+
+def test_ordinary_work_keeps_a_projects_identity_and_another_repository_has_its_own(tmp_path: Path) -> None:
+    def git(*words: str, cwd: Path) -> None:
+        words = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always", *words)
+        subprocess.run(["git", *words], cwd=cwd, check=True, capture_output=True, timeout=60)
+
+    origin, here, linked = tmp_path / "origin", tmp_path / "here", tmp_path / "linked"
+    origin.mkdir()
+    git("init", "-q", "-b", "main", cwd=origin)
+    git("commit", "-q", "--allow-empty", "-m", "first", cwd=origin)
+    git("clone", "-q", str(origin), str(here), cwd=tmp_path)
+    git("worktree", "add", "-q", str(linked), cwd=here)
+    known, known_linked = project_identity(str(here)), project_identity(str(linked))
+    (here / "file").write_text("x")
+    git("commit", "-q", "--allow-empty", "-m", "second", cwd=origin)
+    for words in (
+        ("add", "file"),
+        ("commit", "-q", "-m", "third"),
+        ("checkout", "-q", "-b", "other"),
+        ("pull", "-q", "--no-rebase", "--no-edit", "origin", "main"),
+        ("gc", "-q"),
+        ("stash", "-u"),
+    ):
+        git(*words, cwd=here)
+    assert (project_identity(str(here)), project_identity(str(linked))) == (known, known_linked)
+    # A clone in the same place, at once: the numbers of the inodes may be the same.
+    shutil.rmtree(here)
+    git("clone", "-q", str(origin), str(here), cwd=tmp_path)
+    assert project_identity(str(here)) != known
+    # The file of a linked work tree is rewritten where it is.
+    (linked / ".git").write_text(f"gitdir: {origin}/.git")
+    assert project_identity(str(linked)) != known_linked
 
 
 def test_only_standing_approvals_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The trap list, really tried: with `ls, echo, cat` on the list nothing else is ever started by us.
 
-Every program on PATH writes its name down before it does anything, and so do the canaries; what is refused has reached
-neither keeper nor shell.
+Every program on PATH writes its name down before it does anything, and so do the canaries; what is refused
+has reached neither keeper nor shell.
 """
 
 import asyncio

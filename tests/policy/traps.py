@@ -1,7 +1,9 @@
-"""Tricks by which a line gets something started that is not on the list `ls, echo, cat`: data, each with a name and why.
+"""Tricks by which a line gets something started that is not on the list `ls, echo, cat`: data, each with a
+name and why.
 
-`{evil}` is the canary's path, `{bin}` the folder with the listed programs (and the canary `evil`), `{here}` the working
-folder, which holds canaries called `evil`, `ls` and `-la`. What is started at all may start nothing but the list.
+`{evil}` is the canary's path, `{bin}` the folder with the listed programs (and the canary `evil`), `{here}`
+the working folder, which holds canaries called `evil`, `ls` and `-la`. What is started at all may start
+nothing but the list.
 """
 
 from collections.abc import Mapping

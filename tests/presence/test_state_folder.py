@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from outlive.core.layout import Layout
+from outlive.keeper.common.folder_identity import claim_folder
 from tests.support.server import run_outlive
 
 _VERBS = {
@@ -32,10 +34,11 @@ _VERBS = {
 def test_a_lock_that_is_a_folder_is_named_by_every_verb(tmp_path: Path, verb: str, lock: str) -> None:
     """Issue 19, section 6: the supervisor could not start, and a server waited 20 s for it."""
     folder = tmp_path / "state"
-    (folder / lock).mkdir(parents=True)
-    folder.chmod(0o700)
+    folder.mkdir(0o700)
+    claim_folder(Layout(str(folder)))
+    (folder / lock).mkdir()
     refused = run_outlive(*_VERBS[verb], state_dir=folder)
     assert refused.returncode != 0
     assert f"{folder / lock} is a folder" in refused.stderr
     assert "Traceback" not in refused.stderr
-    assert sorted(path.name for path in folder.iterdir()) == [lock], "nothing was started"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(["identity", lock]), "nothing was started"

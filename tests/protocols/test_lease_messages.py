@@ -1,6 +1,5 @@
 """Orders, answers and reports of leases: what is sent is what arrives."""
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +46,7 @@ def test_what_a_driver_says_arrives_as_it_was_sent(message: DriverMessage) -> No
 
 @pytest.mark.parametrize("raw", [b"", b"[]", b'{"answer": {"number": "1"}}', b"\xff"])
 def test_anything_else_is_refused(raw: bytes) -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(ValueError, match=r"."):
         decode_message(raw)
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(ValueError, match=r"."):
         decode_order(raw)

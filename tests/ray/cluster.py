@@ -1,4 +1,7 @@
-"""A real Ray cluster on this machine: a control server, and raylets that are nodes of their own. Everything is ended by pid."""
+"""A real Ray cluster on this machine: a control server, and raylets that are nodes of their own.
+
+Everything is ended by pid.
+"""
 
 import contextlib
 import importlib.util
@@ -52,7 +55,6 @@ class RayCluster:
     """
 
     def __init__(self, folder: Path | None = None) -> None:
-        """Describe it; its folder, one of the run of tests by default, is made for it and has a short path: sockets lie in it."""
         self._folder = open_folder_of_run() if folder is None else folder
         self._port = free_port()
         self._started: list[subprocess.Popen[bytes]] = []
@@ -111,7 +113,10 @@ class RayCluster:
         patience_s: float = _START_S,
         address: str = _ADDRESS,
     ) -> None:
-        """Start a raylet that is a node of that name, again where it was killed; without an environment, no server of its own can be started."""
+        """Start a raylet that is a node of that name, again where it was killed.
+
+        Without an environment, no server of its own can be started.
+        """
         own = {"OUTLIVE_STATE_DIR": "/proc/none"} if environment is None else environment
         words = ["--address", self.address, "--node-ip-address", address]
         self._start(name, words, cpus=cpus, environment=own, patience_s=patience_s)
@@ -264,7 +269,6 @@ class RaySite:
     """A server for each node of a cluster, and servers that place commands on them. Leaving it ends all."""
 
     def __init__(self, cluster: RayCluster, folder: Path) -> None:
-        """Describe them."""
         self.cluster = cluster
         self._folder = folder
         self._stack = contextlib.ExitStack()
@@ -275,7 +279,9 @@ class RaySite:
     def gateway(
         self, name: str, *, token: str = _TOKEN, is_open: bool = True
     ) -> tuple[OutliveServer, Client]:
-        """Start a server that places commands, and return it with a client, once both nodes take some if they are to."""
+        """Start a server that places commands, and return it with a client, once both nodes take some if they
+        are to.
+        """
         server = OutliveServer(
             self._folder / name,
             args=("--placement", "ray", "--ray-address", self.cluster.address),
@@ -300,7 +306,8 @@ class RaySite:
         """Wait until a server that lives has given back what it has leased: later tests want it."""
         if server.is_running:
             with Client(server.state_dir, start_server=False) as client:
-                wait_until(lambda: not any(one["room"]["placed"] for one in client.nodes()))
+                # A node that was not reached yet has no room, and nothing in it.
+                wait_until(lambda: not any(one["room"] and one["room"]["placed"] for one in client.nodes()))
 
     def __enter__(self) -> Self:
         """Start the nodes' servers."""

@@ -1,4 +1,6 @@
-"""Fixture of the tests with Ray: servers of a test's own on the nodes of the cluster that a run shares (`shared_cluster`)."""
+"""Fixture of the tests with Ray: servers of a test's own on the nodes of the cluster that a run shares
+(`shared_cluster`).
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

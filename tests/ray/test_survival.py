@@ -1,4 +1,6 @@
-"""What dies costs no command its output, its exit code or its turn, and starts none twice: this server, its driver, a raylet, Ray itself."""
+"""What dies costs no command its output, its exit code or its turn, and starts none twice: this server, its
+driver, a raylet, Ray itself.
+"""
 
 import os
 import signal

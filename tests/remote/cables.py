@@ -12,7 +12,6 @@ class Cable:
     """Two ends: `here`, and `there` in a namespace of its own."""
 
     def __init__(self) -> None:
-        """Choose names and addresses; nothing is laid."""
         tag = f"{os.getpid() % 10_000}"
         self.space, self._near, self._far = f"outlive{tag}", f"ol{tag}n", f"ol{tag}f"
         net = f"10.213.{os.getpid() % 250}"

@@ -1,4 +1,6 @@
-"""A server that has joined another one as a node through a proxy: what `Pair` is for a node that is dialled."""
+"""A server that has joined another one as a node through a proxy: what `Pair` is for a node that is
+dialled.
+"""
 
 import contextlib
 import json

@@ -1,4 +1,6 @@
-"""What one server has started on a node, taken over by another: whole output, true ends, and nothing started anew."""
+"""What one server has started on a node, taken over by another: whole output, true ends, and nothing started
+anew.
+"""
 
 import contextlib
 import sys
@@ -50,7 +52,9 @@ def _count_starts(path: Path) -> int:
 def test_another_server_takes_over_what_a_dead_one_has_started(
     far: OutliveServer, token: str, tmp_path: Path
 ) -> None:
-    """Running, ended, waiting for input: all of it, though the first server and its disk are gone for good."""
+    """Running, ended, waiting for input: all of it, though the first server and its disk are gone for
+    good.
+    """
     starts, gate = tmp_path / "starts", Gate(tmp_path / "gate")
     with _gateway(tmp_path / "a", far, token) as (first, client):
         runs = client.start(

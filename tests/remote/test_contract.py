@@ -1,4 +1,7 @@
-"""What two servers say of one process, and what is a node's alone; what every place can do is in tests/contract."""
+"""What two servers say of one process, and what is a node's alone.
+
+What every place can do is in tests/contract.
+"""
 
 import os
 from pathlib import Path
@@ -24,7 +27,9 @@ def test_streams_and_exit_code_are_those_of_the_node(near: Client, far: Client) 
 
 @pytest.mark.promise("S4.12.nodes")
 def test_nothing_of_this_machine_goes_over(pair: Pair, near: Client) -> None:
-    """Only what the caller gave: the state folder and the process id are the node's own, the variables are his."""
+    """Only what the caller gave: the state folder and the process id are the node's own, the variables are
+    his.
+    """
     process = near.start("env; pwd", backend=FAR, env={"MINE": "1"}, cwd="/usr")
     text = output_of(process)[0].decode()
     assert "MINE=1\n" in text
@@ -83,7 +88,9 @@ def test_only_a_node_that_is_there_is_asked(near: Client) -> None:
 
 @pytest.mark.thorough
 def test_what_is_heard_late_over_one_connection_tells_nothing_twice(own_pair: Pair) -> None:
-    """Verbs are answered over one connection, events come over another: whichever is slow, each event is told once."""
+    """Verbs are answered over one connection, events come over another: whichever is slow, each event is told
+    once.
+    """
     with own_pair.client() as client:
         client.start("true", backend=FAR).wait(PATIENCE_S)  # now both connections are there
         for slow in range(own_pair.proxy.taken):

@@ -1,4 +1,6 @@
-"""Files between this machine, its server and a node: one contract for every pair of ends, cuts and kills in between, and callers that may not."""
+"""Files between this machine, its server and a node: one contract for every pair of ends, cuts and kills in
+between, and callers that may not.
+"""
 
 import os
 import signal
@@ -70,7 +72,9 @@ def test_a_process_names_the_machine_and_the_folder_where_it_runs(near: Client, 
 def test_a_process_that_began_where_its_node_lets_it_has_its_files_there(
     near: Client, tmp_path: Path
 ) -> None:
-    """No folder was named, or one below the node's own: that is where its server runs, and not the home folder."""
+    """No folder was named, or one below the node's own: that is where its server runs, and not the home
+    folder.
+    """
     process = near.start("pwd", backend="far")
     process.wait(20)
     way = os.path.relpath(tmp_path, output_of(process)[0].decode().strip())
@@ -106,7 +110,6 @@ class Cut:
     """Runs `act` once, in a thread, when a copy has brought so many bytes."""
 
     def __init__(self, pair: Pair, after: int) -> None:
-        """Act on a pair."""
         self.pair = pair
         self._left = after
         self.acting: threading.Thread | None = None
@@ -318,7 +321,10 @@ async def test_lists_that_allow_one_direction_open_no_other_one_on_a_node(
 @pytest.mark.promise("S0.19.copy_callers")
 def test_a_caller_inside_of_a_bounded_process_copies_nothing(own_pair: Pair, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("x")
-    line = f"{' '.join(outlive_command())} cp local:{tmp_path}/f local:{tmp_path}/copy --state-dir {own_pair.near.state_dir}"
+    line = (
+        f"{' '.join(outlive_command())} cp local:{tmp_path}/f local:{tmp_path}/copy --state-dir "
+        f"{own_pair.near.state_dir}"
+    )
     with own_pair.client() as client:
         process = client.start(line, profile="guarded", grant="run")
         info = process.wait(30)

@@ -1,4 +1,6 @@
-"""`ProcessFolder` against a model: any order of pieces, repetitions, kills and gaps leaves what the reader of logs expects."""
+"""`ProcessFolder` against a model: any order of pieces, repetitions, kills and gaps leaves what the reader of
+logs expects.
+"""
 
 import os
 import shutil
@@ -57,7 +59,9 @@ class Mirroring(RuleBasedStateMachine):
 
     @rule(torn=st.integers(0, IDX.size - 1), is_begun=st.booleans())
     def die(self, torn: int, is_begun: bool) -> None:
-        """A kill: descriptors are gone, and a record may be torn, or have been written for bytes that never came."""
+        """A kill: descriptors are gone, and a record may be torn, or have been written for bytes that never
+        came.
+        """
         self.files.close()
         with open(f"{self.folder}/idx", "ab") as file:
             if is_begun:

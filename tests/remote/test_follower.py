@@ -1,4 +1,6 @@
-"""The follower of a node at moments that real servers give seldom: what is asked of it while its connection ends."""
+"""The follower of a node at moments that real servers give seldom: what is asked of it while its connection
+ends.
+"""
 
 import asyncio
 import gc
@@ -15,7 +17,6 @@ import pytest
 
 from outlive.backends.contract import BackendListener, Bell
 from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
-from outlive.backends.remote.folder import read_small
 from outlive.backends.remote.follower import NodeFollower
 from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.backends.remote.process import RemoteProcess
@@ -28,6 +29,7 @@ from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.files import read_small
 from outlive.protocols.keeper import CauseCode, Flags, Phase, encode_spec
 
 pytestmark = pytest.mark.anyio
@@ -75,9 +77,8 @@ class _Feed:
     async def listen(self) -> None:
         """Every event is received."""
 
-    async def describe(self) -> Mapping[str, Any] | None:
-        """It is of an earlier version."""
-        return None
+    async def describe(self) -> Mapping[str, Any]:
+        return {"capacity": {}, "labels": {}, "draining": False}
 
     def expect(self, process_id: str) -> dict[str, object]:
         raise AssertionError(process_id)
@@ -201,7 +202,9 @@ class _Heard:
 
 
 async def test_an_end_that_comes_before_the_answer_to_its_start_is_told_after_it(tmp_path: Path) -> None:
-    """Nobody would know otherwise when it began: its span was never sent, and its end was published before its start."""
+    """Nobody would know otherwise when it began: its span was never sent, and its end was published before
+    its start.
+    """
     processes, heard = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole), _Heard()
     processes.listener = cast("BackendListener", heard)
     spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
@@ -222,7 +225,10 @@ async def test_an_end_that_comes_before_the_answer_to_its_start_is_told_after_it
 
 @pytest.mark.promise("S4.12.nodes.once")
 async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_secrets(tmp_path: Path) -> None:
-    """Over a connection on which nothing was attached before; else it would be cut, and tried again half a minute later."""
+    """Over a connection on which nothing was attached before.
+
+    Else it would be cut, and tried again half a minute later.
+    """
     processes = _Processes(Layout(str(tmp_path)))
     spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
     process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")
@@ -263,7 +269,9 @@ class _Forgetful(_Closing):
 @pytest.mark.promise("S4.12.nodes.once")
 @pytest.mark.parametrize("knows", [0, 1])
 async def test_what_was_removed_on_the_node_is_followed_no_more(tmp_path: Path, knows: int) -> None:
-    """Nothing is heard of its descendants any more: it would be open for ever, and neither it nor its node could be removed."""
+    """Nothing is heard of its descendants any more: it would be open for ever, and neither it nor its node
+    could be removed.
+    """
     layout = Layout(str(tmp_path))
     processes, heard = _Processes(layout), _Heard()
     processes.listener = cast("BackendListener", heard)
@@ -334,7 +342,9 @@ def _ended(cause: str | None, error: str | None) -> NodeView:
 async def test_why_it_ended_is_the_nodes_word_and_who_wanted_it_is_known_here(
     tmp_path: Path, said: tuple[str | None, str | None], kept: tuple[CauseCode, str]
 ) -> None:
-    """A stop may be lost with the link, and then it is not what has ended it, also for who looks meanwhile."""
+    """A stop may be lost with the link, and then it is not what has ended it, also for who looks
+    meanwhile.
+    """
     processes = NodeProcesses(Layout(str(tmp_path)), "far", punch=punch_hole)
     spec = encode_spec(Spec(program="/bin/true", argv=("true",), env={}, cwd="/"))
     process = await processes.add(new_process_id(1, os.urandom(RANDOM_BYTES)), spec, b"")

@@ -1,4 +1,6 @@
-"""`outlive --host URL`: the verbs of the command line on another server, and `--backend` on a node of one's own."""
+"""`outlive --host URL`: the verbs of the command line on another server, and `--backend` on a node of one's
+own.
+"""
 
 import json
 import os

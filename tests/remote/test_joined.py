@@ -1,4 +1,6 @@
-"""A node that dials in: it joins with a code, runs commands as any other, and is lost by no crash and no cut on either side."""
+"""A node that dials in: it joins with a code, runs commands as any other, and is lost by no crash and no cut
+on either side.
+"""
 
 import contextlib
 import json
@@ -83,7 +85,9 @@ def test_a_node_that_joined_is_drained_and_removed_like_any_other(joined: Joined
 @pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined.crash")
 def test_a_cut_link_and_killed_servers_cost_nothing(joined: JoinedPair) -> None:
-    """Every way in turn, while one command writes: no byte and no code is lost, and nothing has to be joined again."""
+    """Every way in turn, while one command writes: no byte and no code is lost, and nothing has to be joined
+    again.
+    """
     with joined.client() as client:
         process = client.start("for i in $(seq 400); do echo line $i; sleep .05; done; exit 9", backend="far")
         wait_until(lambda: process.info().cursor.stdout > 0)
@@ -102,6 +106,7 @@ def test_a_cut_link_and_killed_servers_cost_nothing(joined: JoinedPair) -> None:
         assert output_of(process)[0] == b"".join(b"line %d\n" % number for number in range(1, 401))
 
 
+@pytest.mark.usefixtures("stays_stopped")
 @pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.silent")
 def test_a_node_that_joined_and_says_nothing_is_told_and_comes_back(joined: JoinedPair) -> None:
@@ -137,7 +142,9 @@ def test_kills_in_the_middle_of_a_connection_lose_no_node(joined: JoinedPair, se
 
 @pytest.mark.promise("S4.12.nodes.joined.crash")
 def test_the_old_credential_counts_until_the_new_one_is_kept(near: OutliveServer) -> None:
-    """At each step that a crash can leave behind, the node has one that counts, and a copy of an older one counts no more."""
+    """At each step that a crash can leave behind, the node has one that counts, and a copy of an older one
+    counts no more.
+    """
     code = invited(near)
     crashed = Machine(near, code)
     first = crashed.hear()["credential"]
@@ -234,7 +241,10 @@ def test_a_machine_is_a_node_of_several_servers_and_joins_again_under_its_name(t
 @pytest.mark.thorough
 @pytest.mark.promise("S4.12.nodes.joined")
 def test_machines_join_and_leave_at_every_door(near: OutliveServer, tmp_path: Path) -> None:
-    """JSON-RPC's `node_invite`, `node_join` and `node_leave`, and the paths of REST; a token of the scope run may do neither."""
+    """JSON-RPC's `node_invite`, `node_join` and `node_leave`, and the paths of REST.
+
+    A token of the scope run may do neither.
+    """
     run_only = Requests(near, a_token(near, "runs"))
     assert run_only("POST", "/v1/nodes/far/invite", body={}).slug == "scope_missing"
     assert run_only("POST", "/v1/gateways", body={"url": near.url, "code": "x"}).slug == "scope_missing"

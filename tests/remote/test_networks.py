@@ -14,7 +14,7 @@ from tests.remote.joining import invited, join
 from tests.remote.pairs import PATIENCE_S, a_token, node_state, output_of, wait_until
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.root("network namespaces need root")]
 
 _NOTICED_S = (
     50.0  # a machine that vanished without a word is asked every 15 s, and may take as long to answer
@@ -34,10 +34,15 @@ def far(cable: Cable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     (tmp_path / "tokens").write_text(f"far {token}\n")
     here = outlive_command()
     with monkeypatch.context() as patched:
-        patched.setenv("OUTLIVE_TEST_COMMAND", shlex.join(["ip", "netns", "exec", cable.space, *here]))
+        patched.setenv(
+            "OUTLIVE_TEST_COMMAND", shlex.join(["nsenter", f"--net=/run/netns/{cable.space}", *here])
+        )
         server.start()
-    with server:
-        yield server
+    yield server
+    with monkeypatch.context() as patched, server:  # who stops it is in its network, too
+        patched.setenv(
+            "OUTLIVE_TEST_COMMAND", shlex.join(["nsenter", f"--net=/run/netns/{cable.space}", *here])
+        )
 
 
 def _near(far: OutliveServer, cable: Cable, folder: Path, *, ca: bool = True) -> OutliveServer:
@@ -48,7 +53,9 @@ def _near(far: OutliveServer, cable: Cable, folder: Path, *, ca: bool = True) ->
 
 @pytest.mark.promise("S4.12.nodes.once", "S4.12.nodes.away")
 def test_a_pulled_cable_costs_nothing(far: OutliveServer, cable: Cable, tmp_path: Path) -> None:
-    """Nobody says good-bye: a short pull is not even noticed, a long one is told, and all of it comes in the end."""
+    """Nobody says good-bye: a short pull is not even noticed, a long one is told, and all of it comes in the
+    end.
+    """
     with _near(far, cable, tmp_path) as near, Client(near.state_dir) as client:
         wait_until(lambda: node_state(near)["state"] == "connected")
         line = "for i in $(seq 1 60); do echo line $i; echo err $i >&2; sleep .1; done; exit 11"
@@ -76,7 +83,10 @@ def test_a_certificate_that_does_not_count_is_said(far: OutliveServer, cable: Ca
 def test_a_machine_that_cannot_be_reached_joins_over_tls(
     cable: Cable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node listens on its own loopback alone: from here nothing of it is reached. It is away while the cable is pulled, and comes back."""
+    """The node listens on its own loopback alone: from here nothing of it is reached.
+
+    It is away while the cable is pulled, and comes back.
+    """
     (tmp_path / "tls").mkdir()
     authority = Authority(tmp_path / "tls")
     certificate, key = authority.issue("near", cable.here)
@@ -84,11 +94,10 @@ def test_a_machine_that_cannot_be_reached_joins_over_tls(
     near = OutliveServer(tmp_path / "near", args=[*words, "--public-name", cable.here])
     a_token(near, "somebody")  # a server that is reached from elsewhere wants one
     node = OutliveServer(tmp_path / "node")
-    with near:
-        with monkeypatch.context() as patched:
-            inside = ["ip", "netns", "exec", cable.space, *outlive_command()]
-            patched.setenv("OUTLIVE_TEST_COMMAND", shlex.join(inside))
-            node.start()
+    with near, monkeypatch.context() as patched:
+        inside = ["nsenter", f"--net=/run/netns/{cable.space}", *outlive_command()]
+        patched.setenv("OUTLIVE_TEST_COMMAND", shlex.join(inside))
+        node.start()
         with node, Client(near.state_dir, start_server=False) as client:
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection((cable.there, node.port), timeout=5).close()

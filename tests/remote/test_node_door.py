@@ -24,7 +24,6 @@ class Dialled:
     """One connection of a node."""
 
     def __init__(self, door: NodeDoor, secret: str, instance: str = "one") -> None:
-        """Dial in; nothing is said yet."""
         self._in: asyncio.Queue[Message] = asyncio.Queue()
         self._out: asyncio.Queue[Message] = asyncio.Queue()
         self._in.put_nowait({"type": "websocket.connect"})

@@ -29,6 +29,7 @@ def _has_begun(process: Process) -> bool:
     return process.info().cursor.stdout == 6
 
 
+@pytest.mark.root("a server's memory and descriptors are closed to its user")
 @pytest.mark.promise("S4.12.nodes.files")
 def test_processes_that_have_written_hold_less_than_a_file_each(own_pair: Pair) -> None:
     """However many there are; what they write later is behind what they wrote before."""

@@ -1,4 +1,6 @@
-"""Commands that say what they need run on whichever machine has room: two nodes that are added at run time, and this one."""
+"""Commands that say what they need run on whichever machine has room: two nodes that are added at run time,
+and this one.
+"""
 
 import contextlib
 import sys
@@ -20,7 +22,6 @@ class Nodes:
     """A server of one processor, and two of two processors with a GPU each, one of them behind a proxy."""
 
     def __init__(self, folder: Path) -> None:
-        """Describe them; nothing is started."""
         self._folder = folder
         self.near = OutliveServer(folder / "near", args=("--capacity", "cpu=1,gpu=0"))
         self.far = [
@@ -138,7 +139,9 @@ def test_a_drained_node_takes_nothing_and_one_that_is_busy_is_not_removed(
 @pytest.mark.thorough
 @pytest.mark.promise("L.count")
 def test_a_node_refuses_what_another_server_has_taken(nodes: Nodes, tmp_path: Path) -> None:
-    """Two servers share a node: what it has no room for waits for another machine, and nothing is overbooked."""
+    """Two servers share a node: what it has no room for waits for another machine, and nothing is
+    overbooked.
+    """
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client, Client(nodes.far[0].state_dir, start_server=False) as own:
         client.fleet.drain("local")
@@ -178,7 +181,9 @@ def test_a_node_that_takes_nothing_keeps_no_command_from_the_others(nodes: Nodes
 @pytest.mark.thorough
 @pytest.mark.promise("L.place", "L.once")
 def test_two_servers_that_are_each_others_nodes_run_what_they_are_given(nodes: Nodes, tmp_path: Path) -> None:
-    """What a node is given for its room runs there, and is not passed on, back to where it came from at the worst."""
+    """What a node is given for its room runs there, and is not passed on, back to where it came from at the
+    worst.
+    """
     gate = Gate(tmp_path / "gate")
     with nodes.opened() as client, Client(nodes.far[0].state_dir, start_server=False) as own:
         own.fleet.add("near", nodes.near.url, token=a_token(nodes.near, "far1"))

@@ -1,4 +1,6 @@
-"""What crosses the line for a start on a node: one request, and nothing waits for the answer of another start."""
+"""What crosses the line for a start on a node: one request, and nothing waits for the answer of another
+start.
+"""
 
 import asyncio
 import re
@@ -49,7 +51,10 @@ def test_a_start_is_one_request_and_brings_its_output(own_pair: Pair) -> None:
 
 @pytest.mark.promise("S4.12.nodes.trip", "S4.12.nodes.once")
 async def test_starts_do_not_wait_for_the_answers_of_others(own_pair: Pair, tmp_path: Path) -> None:
-    """Nothing comes back from the node, and all of them run; when the line is whole again each has its output, once."""
+    """Nothing comes back from the node, and all of them run.
+
+    When the line is whole again each has its output, once.
+    """
     async with AsyncClient(own_pair.near.state_dir, start_server=False) as client:
         await (await client.start("true", backend="far")).wait(PATIENCE_S)
         own_pair.proxy.hold()
@@ -62,7 +67,8 @@ async def test_starts_do_not_wait_for_the_answers_of_others(own_pair: Pair, tmp_
             assert not any(one.done() and one.exception() is None for one in starts)
         finally:
             own_pair.proxy.heal()
-        # On a machine that is busy the node may have been away for a moment: then the starts are said to be open.
+        # On a machine that is busy the node may have been away for a moment: then the starts are said to be
+        # open.
         await asyncio.gather(*starts, return_exceptions=True)
     await asyncio.to_thread(_all_ended_once, own_pair, tmp_path)
 

@@ -1,4 +1,6 @@
-"""A node that says nothing any more: soon told, nobody waits for it, and what it was asked to start runs once."""
+"""A node that says nothing any more: soon told, nobody waits for it, and what it was asked to start runs
+once.
+"""
 
 import os
 import signal
@@ -16,7 +18,7 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from tests.remote.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
 from tests.support.server import run_outlive
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("stays_stopped")]
 
 _REPORTED_S = 5.0
 
@@ -80,7 +82,9 @@ def test_a_node_whose_server_stands_still_is_told(own_pair: Pair) -> None:
 def test_a_start_whose_answer_is_lost_is_said_to_be_open_and_runs_once(
     own_pair: Pair, tmp_path: Path
 ) -> None:
-    """The request arrives, the answer does not: the error names the id, the list has it, and one process runs."""
+    """The request arrives, the answer does not: the error names the id, the list has it, and one process
+    runs.
+    """
     mark = tmp_path / "mark"
     with own_pair.client() as client:
         client.start("true", backend="far").wait(PATIENCE_S)  # the connection for requests is open
@@ -112,7 +116,9 @@ def test_a_start_whose_answer_is_lost_is_said_to_be_open_and_runs_once(
 def test_a_start_whose_answer_is_lost_runs_once_also_where_the_node_has_removed_it(
     own_pair: Pair, tmp_path: Path, *, is_killed: bool
 ) -> None:
-    """It has ended and was removed while the link was cut: whether it ran is not known, and it is not started again."""
+    """It has ended and was removed while the link was cut: whether it ran is not known, and it is not started
+    again.
+    """
     mark = tmp_path / "mark"
     with own_pair.client() as client, own_pair.far_client() as far:
         client.start("true", backend="far").wait(PATIENCE_S)  # the connection for requests is open
@@ -137,7 +143,9 @@ def test_a_start_whose_answer_is_lost_runs_once_also_where_the_node_has_removed_
 def test_a_cancel_and_a_repeated_start_meanwhile_are_not_told_to_try_again(
     own_pair: Pair, tmp_path: Path
 ) -> None:
-    """The node is silent: what is asked about a start that may run says so, with its name, until it is known to run."""
+    """The node is silent: what is asked about a start that may run says so, with its name, until it is known
+    to run.
+    """
     mark = tmp_path / "mark"
     process_id = new_process_id(1_700_000_000_000_000_000, os.urandom(RANDOM_BYTES))
     with own_pair.client() as client:
@@ -182,7 +190,9 @@ def _refusal(call: Callable[[], object]) -> str:
 @pytest.mark.promise("S4.12.nodes.silent", "S4.12.nodes.once")
 @pytest.mark.parametrize("is_killed", [False, True])
 def test_a_stop_that_never_arrived_ends_nothing_and_is_no_reason(own_pair: Pair, *, is_killed: bool) -> None:
-    """The node's server dies before it takes it: the command ends by itself later, and that is what its record says."""
+    """The node's server dies before it takes it: the command ends by itself later, and that is what its
+    record says.
+    """
     with own_pair.client() as client:
         process = client.start("read x; exit 4", backend="far", stdin="pipe")
         os.kill(own_pair.far.pid, signal.SIGSTOP)

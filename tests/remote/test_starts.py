@@ -1,4 +1,6 @@
-"""Starts on a node that answers as a test says: what its refusals mean here, and what is left of a start that failed."""
+"""Starts on a node that answers as a test says: what its refusals mean here, and what is left of a start that
+failed.
+"""
 
 import asyncio
 import contextlib

@@ -53,8 +53,9 @@ def _ordered(process: Process) -> None:
 def test_a_link_that_is_cut_at_random_points_costs_nothing(own_pair: Pair, seed: int) -> None:
     """The proxy cuts each connection after a random number of bytes, many times."""
     chance = random.Random(seed)
-    # Output comes in messages of up to 256 KiB, and half a message is none. Where every connection ended within 60 kB, a
-    # machine that was slow to write had to be lucky some eighty times: more than the minute for which the end is waited.
+    # Output comes in messages of up to 256 KiB, and half a message is none. Where every connection ended
+    # within 60 kB, a machine that was slow to write had to be lucky some eighty times: more than the minute
+    # for which the end is waited.
     own_pair.proxy.chop = lambda: chance.randrange(2_000, 300_000 if chance.random() < 0.25 else 60_000)
     own_pair.proxy.cut()
     own_pair.proxy.heal()
@@ -132,7 +133,10 @@ def test_killed_servers_cost_no_byte(own_pair: Pair, blow: str) -> None:
 
 @pytest.mark.promise("S4.12.nodes.away")
 def test_a_server_starts_while_its_node_is_away(own_pair: Pair) -> None:
-    """It serves at once; what runs there is unknown, neither lost nor forgotten, and is followed when the node is back."""
+    """It serves at once.
+
+    What runs there is unknown, neither lost nor forgotten, and is followed when the node is back.
+    """
     with own_pair.client() as client:
         process = client.start("echo one; read x; echo two; exit 3", backend=FAR, stdin="pipe")
         local = client.start("read x", stdin="pipe")
@@ -157,14 +161,17 @@ def test_a_server_starts_while_its_node_is_away(own_pair: Pair) -> None:
 
 @pytest.mark.promise("S4.12.nodes.once")
 def test_what_is_removed_on_the_node_while_descendants_are_followed_is_closed_here(own_pair: Pair) -> None:
-    """Also while the link is cut, and where the server was killed since: else it would be open for ever, here and after each restart."""
+    """Also while the link is cut, and where the server was killed since: else it would be open for ever, here
+    and after each restart.
+    """
     with own_pair.client() as client, own_pair.far_client() as far:
         first, second = [client.start("sleep 1000 & echo hi", backend=FAR) for _ in range(2)]
         for one in (first, second):
             assert one.wait(PATIENCE_S).exit_code == 0
             assert not one.info().is_closed
         far.remove(first.process_id, force=True)
-        assert first.wait(PATIENCE_S, until="closed").descendants == 0
+        first.wait(PATIENCE_S, until="closed")
+        wait_until(lambda: first.info().descendants == 0)  # its streams are closed before its tree is gone
         own_pair.proxy.cut()
         far.remove(second.process_id, force=True)
     own_pair.near.restart()

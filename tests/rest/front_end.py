@@ -1,8 +1,9 @@
-"""A front end of the documented back end, as its document has one: a program of its own, run by `test_front_end`.
+"""A front end of the documented back end, as its document has one: a program of its own, run by
+`test_front_end`.
 
-It shares no code with outlive and its clients: what `fetch` would send, by hand, over one connection that stays. No request
-says what its body is. Words: the back end's address, then the Origin of a page where it plays one in a browser. What it has
-seen goes to stdout as one line of JSON.
+It shares no code with outlive and its clients: what `fetch` would send, by hand, over one connection that
+stays. No request says what its body is. Words: the back end's address, then the Origin of a page where it
+plays one in a browser. What it has seen goes to stdout as one line of JSON.
 """
 
 import http.client
@@ -12,7 +13,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 def fetch(
@@ -23,7 +24,10 @@ def fetch(
     *,
     page: str = "",
 ) -> Any:  # noqa: ANN401 -- JSON
-    """Send what `fetch` sends: of a page with Origin and Fetch metadata, else as Node does; no Content-Type."""
+    """Send what `fetch` sends: of a page with Origin and Fetch metadata, else as Node does.
+
+    No Content-Type.
+    """
     connection.putrequest(method, path, skip_accept_encoding=True)
     connection.putheader("Accept", "*/*")
     connection.putheader("Accept-Language", "*")
@@ -45,6 +49,17 @@ def fetch(
     if answer.status != 200:
         raise SystemExit(f"{method} {path}: {answer.status} {text!r}")
     return json.loads(text)
+
+
+_SHORT = ("echo out; echo err >&2; exit 3", "exit 4", "echo fine", "true")
+
+
+def shown(data: dict[str, Any]) -> str:
+    """Return the text that such a front end makes of a command's result: of three members, each optional."""
+    text: str = data.get("output") or ""
+    if data.get("error"):
+        text += f"\n\nSTDERR:\n{data['error']}"
+    return text.strip() or f"Command completed with return code {data.get('return_code', 0)}"
 
 
 def main(address: str, page: str = "") -> None:
@@ -75,6 +90,9 @@ def main(address: str, page: str = "") -> None:
     seen["listed after"] = listed()
     short = fetch(connection, "POST", "/api/sync/execute/", {"command": "echo short; exit 3"}, page=page)
     seen["short"] = (short["success"], short["exit_code"], short["stdout"])
+    seen["shown"] = [
+        shown(fetch(connection, "POST", "/api/sync/execute/", {"command": one}, page=page)) for one in _SHORT
+    ]
     connection.close()
     print(json.dumps(seen))
 

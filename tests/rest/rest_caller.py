@@ -1,4 +1,6 @@
-"""A caller of the REST door: one connection for each request, with exactly the headers a test wants (blocks)."""
+"""A caller of the REST door: one connection for each request, with exactly the headers a test wants
+(blocks).
+"""
 
 import json
 import subprocess

@@ -154,7 +154,16 @@ def test_a_sync_command_answers_with_its_output_at_its_end(
     found = rest.call("POST", "/api/sync/execute/", body).json
     assert (found["status"], found["exit_code"], found["success"]) == (status, exit_code, is_success)
     assert (found["stdout"], found["stderr"]) == ("hi\n", "")
+    assert (found["output"], found["return_code"]) == (found["stdout"], exit_code)
+    assert (found["error"] is None) == (status != "timeout")
     assert _LOCAL_TIME.fullmatch(found["started_at"])
+
+
+@pytest.mark.promise("S4.7.companions")
+def test_what_a_pipeline_writes_just_after_the_end_is_in_the_answer(rest: RestCaller) -> None:
+    body = {"command": "exec > >(sleep 0.01; cat); echo FAILED; exit 1"}
+    found = rest.call("POST", "/api/sync/execute/", body).json
+    assert (found["exit_code"], found["stdout"]) == (1, "FAILED\n")
 
 
 @pytest.mark.promise("W.state.rest")

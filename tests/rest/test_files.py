@@ -1,4 +1,6 @@
-"""A file that is sent into a process's working folder: whole or not at all, and never where a command could not write."""
+"""A file that is sent into a process's working folder: whole or not at all, and never where a command could
+not write.
+"""
 
 import json
 import os
@@ -100,7 +102,10 @@ def test_a_file_that_does_not_come_whole_does_not_appear(rest: RestCaller, tmp_p
     process_id = rest.run("true", cwd=str(tmp_path))["process_id"]
     host, _, port = rest.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as connection:
-        head = f"POST /v1/processes/{process_id}/files?name=part HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 1000000\r\n\r\n"
+        head = (
+            f"POST /v1/processes/{process_id}/files?name=part HTTP/1.1\r\nHost: {host}:{port}\r\n"
+            "Content-Length: 1000000\r\n\r\n"
+        )
         connection.sendall(head.encode() + b"x" * 1000)
         found: list[Any] = []
         while not found:  # the command has begun

@@ -1,4 +1,6 @@
-"""A server started anew among hundreds of live processes: its doors are open before all of them are found again."""
+"""A server started anew among hundreds of live processes: its doors are open before all of them are found
+again.
+"""
 
 import contextlib
 import os
@@ -12,6 +14,8 @@ from tests.keeper.client import until
 from tests.rest.rest_caller import Answer, Json, Query, RestCaller
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
+
+pytestmark = pytest.mark.usefixtures("stays_stopped")
 
 _MANY = 300
 
@@ -52,7 +56,10 @@ def _all(rest: RestCaller, **query: Query) -> dict[str, Json]:
 @pytest.mark.thorough
 @pytest.mark.promise("R.probes", "R.finding")
 def test_doors_are_open_while_the_keeper_is_silent(own_server: OutliveServer, gate: Gate) -> None:
-    """What is asked meanwhile is answered by what is known, or waits; nothing is unknown and nothing is made up."""
+    """What is asked meanwhile is answered by what is known, or waits.
+
+    Nothing is unknown and nothing is made up.
+    """
     rest = RestCaller(own_server.rest_url)
     many = _start_many(rest, "exec sleep 1000")
     ends, doomed = rest.start(f"{gate.wait}; exit 3")["process_id"], many[7]

@@ -1,4 +1,6 @@
-"""Following a process: events in order, once each, from any place, over both transports, through every end."""
+"""Following a process: events in order, once each, from any place, over both transports, through every
+end.
+"""
 
 import json
 

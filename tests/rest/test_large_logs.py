@@ -1,4 +1,6 @@
-"""Searching and tailing a gigabyte: the answers are right, and the server's memory does not grow with the log."""
+"""Searching and tailing a gigabyte: the answers are right, and the server's memory does not grow with the
+log.
+"""
 
 import pytest
 
@@ -8,7 +10,10 @@ from tests.support.server import OutliveServer
 
 _MIB = 1024 * 1024
 # 16 million lines of 64 bytes, and two of nine between them.
-_WRITE = "yes {line} | head -n 8000000; echo needle 1; yes {line} | head -n 7990000; echo needle 2; yes {line} | head -n 10000"
+_WRITE = (
+    "yes {line} | head -n 8000000; echo needle 1; yes {line} | head -n 7990000; echo needle 2; yes "
+    "{line} | head -n 10000"
+)
 
 
 @pytest.mark.promise("R.large")

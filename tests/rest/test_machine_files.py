@@ -1,4 +1,7 @@
-"""/v1/files: a folder's entries, a file's bytes by ranges, and a new file; whole or not at all, and never outlive's own."""
+"""/v1/files: a folder's entries, a file's bytes by ranges, and a new file.
+
+Whole or not at all, and never outlive's own.
+"""
 
 import hashlib
 import os
@@ -61,7 +64,9 @@ def test_a_file_is_written_listed_and_read_by_ranges(server: OutliveServer, tmp_
 def test_no_answer_is_the_beginning_of_one_file_and_the_end_of_another(
     server: OutliveServer, tmp_path: Path, is_same_time: bool
 ) -> None:
-    """What was announced does not come then, which a client sees: not even a file of the same size and time is put in its place."""
+    """What was announced does not come then, which a client sees: not even a file of the same size and time
+    is put in its place.
+    """
     size = 64 << 20  # far more than lies in sockets
     path, other = tmp_path / "f", tmp_path / "other"
     for one in (path, other):
@@ -119,7 +124,10 @@ def test_a_file_is_there_whole_or_not_at_all(server: OutliveServer, tmp_path: Pa
     # A client that dies within its body.
     host, port = server.rest_url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
-        head = f"PUT {_at(_CONTENT, tmp_path)}/f HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 3000000\r\n\r\n"
+        head = (
+            f"PUT {_at(_CONTENT, tmp_path)}/f HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: "
+            "3000000\r\n\r\n"
+        )
         connection.sendall(head.encode() + bytes(2_000_000))
     rest.call("GET", _at(_FILES, tmp_path))
     assert (tmp_path / "f").read_text() == "before"

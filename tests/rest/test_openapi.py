@@ -8,7 +8,7 @@ import pytest
 
 from outlive.frontends.rest.problems import known_problems
 from outlive.operations.requests import convert_request
-from outlive.protocols.rest.answers import Finished, ProcessView, Started, TrackedProcesses
+from outlive.protocols.rest.answers import ProcessView, Started, SyncAnswer, TrackedProcesses
 from outlive.protocols.rest.requests import BODIES
 from tests.rest.rest_caller import RestCaller
 
@@ -88,7 +88,7 @@ def test_answers_are_what_the_document_says(rest: RestCaller) -> None:
     for answer, shape in (
         (process, ProcessView),
         (started, Started),
-        (finished, Finished),
+        (finished, SyncAnswer),
         (listed, TrackedProcesses),
     ):
         convert_request(answer, shape)

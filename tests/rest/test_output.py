@@ -1,4 +1,7 @@
-"""What was written is read by cursor, by range, from the end, by a text; as JSON or as bytes; gaps are told."""
+"""What was written is read by cursor, by range, from the end, by a text; as JSON or as bytes.
+
+Gaps are told.
+"""
 
 import base64
 import hashlib

@@ -1,4 +1,7 @@
-"""Everything that goes wrong is a problem with a slug, a status and a hint; the unexpected shows a reference only."""
+"""Everything that goes wrong is a problem with a slug, a status and a hint.
+
+The unexpected shows a reference only.
+"""
 
 import json
 import logging
@@ -15,9 +18,11 @@ from anyio import to_thread
 from bench.proc import resident_kb
 from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
+from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import HTTP_SLUGS, known_problems
 from outlive.frontends.rest.service import RestService
+from outlive.policy.redaction import Redactor
 from outlive.server.error_formats import STATUS
 from tests.frontends.serving import admitted, served
 from tests.rest.rest_caller import RestCaller
@@ -56,6 +61,7 @@ class _SilentEngine:
     def __init__(self, error: OutliveError) -> None:
         self._error = error
         self.queries = self.lookup = self
+        self.redaction = Redaction(Redactor(), Secrets())
 
     async def find(self, _word: str, _asker: object = None) -> None:
         raise self._error

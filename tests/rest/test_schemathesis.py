@@ -1,4 +1,6 @@
-"""schemathesis against the real server: nothing that a caller may send is answered with 500 or against the document."""
+"""schemathesis against the real server: nothing that a caller may send is answered with 500 or against the
+document.
+"""
 
 import subprocess
 import sys
@@ -30,7 +32,8 @@ def _run(
     config.write_text(f'[parameters]\n"query.timeout" = 0.01\n{parameters}')
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config)]
     command += ["run", f"{rest.url}/openapi.json", "--seed", _SEED, "--no-color", "--request-timeout", "20"]
-    # A line that is well-formed may still name what is not there (422): accepting all valid data is no promise.
+    # A line that is well-formed may still name what is not there (422): accepting all valid data is no
+    # promise.
     command += ["--exclude-checks", "positive_data_acceptance"]
     # Streams do not end while a command runs.
     command += ["--exclude-path-regex", without, *options]
@@ -83,5 +86,6 @@ def test_many_requests_about_a_real_terminal_are_answered_as_documented(tmp_path
             *("--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--exclude-method", "DELETE"),
             *("--include-path-regex", "^/v1/terminals/"),
             parameters=f'"path.terminal_id" = "{terminal_id}"\n',
-            without="input$",  # a Ctrl-S typed at random stops the terminal: what is typed next waits for 30 s
+            # a Ctrl-S typed at random stops the terminal: what is typed next waits for 30 s
+            without="input$",
         )

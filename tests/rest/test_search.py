@@ -111,7 +111,9 @@ def test_a_search_that_makes_no_sense_is_refused(rest: RestCaller, query: Query)
 @pytest.mark.thorough
 @pytest.mark.promise("R.search")
 def test_when_the_caller_leaves_the_server_reads_no_more(own_server: OutliveServer) -> None:
-    """A log of 60 GB, which takes a minute, a caller that hangs up after the first line, and what the kernel counts."""
+    """A log of 60 GB, which takes a minute, a caller that hangs up after the first line, and what the kernel
+    counts.
+    """
     rest = RestCaller(own_server.rest_url)
     process_id = rest.run("echo begin")["process_id"]
     os.truncate(own_server.state_dir / "processes" / process_id / "out", 60 * 1024**3)  # holes are read, too

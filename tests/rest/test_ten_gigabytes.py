@@ -1,4 +1,7 @@
-"""A search in 10 GB of output: what is read until the first match, and how much memory and disk that costs. Counts, no clocks."""
+"""A search in 10 GB of output: what is read until the first match, and how much memory and disk that costs.
+
+Counts, no clocks.
+"""
 
 import http.client
 import json
@@ -43,7 +46,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
 def _read(
     server: OutliveServer, text: str, *, first: bool = False, **query: str
 ) -> tuple[int, int, list[str]]:
-    """Search; return how much was read, how much was searched, and the lines; with `first` until there is one."""
+    """Search; return how much was read, how much was searched, and the lines.
+
+    With `first` until there is one.
+    """
     connection = http.client.HTTPConnection("127.0.0.1", server.ready["ports"]["rest"], timeout=3600)
     limit = "1" if first else "1000"
     connection.request("GET", f"/v1/search?{urlencode({'text': text, 'limit': limit, **query})}")
@@ -80,7 +86,8 @@ def test_ten_gigabytes_are_searched_in_little_memory_and_mostly_not_read(filled:
     read, searched, lines = _read(filled, log_text.NOWHERE)
     assert (lines, searched) == ([], size)
     assert read <= size // 100
-    # What no index knows is looked for in everything, once: only a line that a slice has begun is read again by the next one.
+    # What no index knows is looked for in everything, once: only a line that a slice has begun is read again
+    # by the next one.
     for text, regex in (("~q^", "false"), ("[qz]{4}~[0-9]", "true")):
         read, searched, lines = _read(filled, text, regex=regex)
         assert (lines, searched, size <= read <= 1.01 * size) == ([], size, True), (text, read)

@@ -12,11 +12,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper.common import sockets
+from outlive.keeper.common import sockets, tree
+from outlive.keeper.common.kernel import stat_fields
 from outlive.keeper.common.locks import take_lock
 from outlive.protocols.frames import encode_exec, encode_secrets
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def wait_until(holds: object, *, about: str = "") -> None:
@@ -120,7 +121,6 @@ class Supervisor:
     """The supervisor's end of one link."""
 
     def __init__(self, link: socket.socket) -> None:
-        """Take a link."""
         self.link = link
         link.settimeout(PATIENCE_S)
 
@@ -165,12 +165,12 @@ class Command:
     """One command in a runner: what the supervisor holds of it, and each step of its start."""
 
     def __init__(self, runner: Runner, folder: Path) -> None:
-        """Connect; the minder says hello."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.pid_file = folder / "pid"
         self.held: dict[str, int] = {}
         self.pid = 0
+        self.minder_outside = 0  # its pid in our own PID namespace
         self.listener = sockets.listen_unix(str(folder / "sock"))
         self.runner = runner
         self.supervisor = Supervisor(runner.connect())
@@ -230,6 +230,7 @@ class Command:
         if "p" in self.held:
             self.pid = pid_of(self.held["p"])
             assert self.pid > 0, "kill(2) means many by 0 and -1"
+            self.minder_outside = int(stat_fields(self.pid)[1])
         return list(letters)
 
     def line(self) -> str:
@@ -311,15 +312,9 @@ class Command:
         assert words[0] == "exited", words
         return words[1:4]
 
-    def freeze(self, *, tries: int = 1) -> bool:
-        """Stop the whole tree; False when it did not settle: a supervisor, too, asks again then."""
-        for _ in range(tries):
-            self.supervisor.send("freeze")
-            while (words := self.supervisor.words())[0] != "frozen":
-                assert words[0] == "exited", words
-            if words[1] == "1":
-                return True
-        return False
+    def signal_tree(self, *numbers: int) -> None:
+        """Signal everything below the minder, as a supervisor does."""
+        tree.send_all([self.minder_outside], list(numbers))
 
     def release(self) -> None:
         """Let the minder go, and close everything."""

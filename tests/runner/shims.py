@@ -1,43 +1,24 @@
-"""A shim of either kind as a process of its own, and the supervisor's part of its protocol, for tests."""
+"""A shim as a process of its own, and the supervisor's part of its protocol, for tests."""
 
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 from outlive.keeper.common import sockets
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
 from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.spawn import SHIM_LINK
+from outlive.keeper.guardian.shim_maker import SHIM_LINK
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end
 from tests.support.run_mark import marked
 
-KINDS = ("program", "python")
-# What the guardian does before it forks, as far as a shim can tell.
-_PYTHON = """
-import os, signal, socket, sys
-sys.path.insert(0, sys.argv[1])
-from outlive.keeper.guardian import shim
-from outlive.keeper.common.lock_proof import WatchedLock
-signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
-signal.signal(signal.SIGTERM, shim.ignore_child_signal)
-for name in (signal.SIGINT, signal.SIGHUP):
-    signal.signal(name, signal.SIG_IGN)
-os.chdir("/")
-wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-link = os.dup(3)
-os.set_blocking(link, False)
-place = socket.SocketType(fileno=os.dup(3))
-os.close(3)
-lock = WatchedLock(sys.argv[2] + "/supervisor.pid")
-shim.Shim(place, lock=lock, wake=wake, alarm=alarm).run(link)
-"""
-_SOURCE = str(Path(sockets.__file__).parents[3])
+# How commands are started: by vfork, or in a copy of the shim that takes steps first. This one changes
+# nothing (RLIMIT_RTPRIO).
+KINDS = ("plain", "bounded")
+_STEPS = {"plain": None, "bounded": ("limit 14 0",)}
 
 
 class Shim:
@@ -46,16 +27,18 @@ class Shim:
     def __init__(
         self, kind: str, binary: Path, folder: Path, *, env: Mapping[str, str] | None = None
     ) -> None:
-        """Start it and hear its hello; `folder` becomes the process's."""
+        """Start it and hear its hello; `folder` becomes the process's.
+
+        Commands have the steps of their `kind`.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
+        self._steps = _STEPS[kind]
         self._locks: list[int] = []
         self.take_locks()
         self.held: dict[str, int] = {}
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [str(binary), "shim", str(folder)]
-        if kind == "python":
-            words = [sys.executable, "-S", "-c", _PYTHON, _SOURCE, str(folder)]
 
         def take_link() -> None:
             os.dup2(theirs.fileno(), SHIM_LINK)
@@ -93,8 +76,7 @@ class Shim:
         steps: tuple[str, ...] | None = None,
     ) -> None:
         """Write a spec and give it with all descriptors; the keeper's ends are in `held` then."""
-        if secrets is not None and steps is None:
-            steps = ()
+        steps = self._steps if steps is None else steps
         raw = exec_spec(argv, program=program, cwd=cwd, env=env, steps=steps) if spec is None else spec
         (self.folder / "spec").write_bytes(raw)
         ends: dict[str, int] = {}
@@ -137,7 +119,10 @@ class Shim:
         return content
 
     def take_over(self) -> list[str]:
-        """Come as the next supervisor; returns the words behind `state`, its descriptors are in `held` then."""
+        """Come as the next supervisor.
+
+        Returns the words behind `state`, its descriptors are in `held` then.
+        """
         old, self.supervisor = self.supervisor, Supervisor(sockets.connect_unix(str(self.folder / "sock")))
         message, fds = self.supervisor.packet()
         old.close()  # only now: a shim is never without one that it knows

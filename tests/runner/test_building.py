@@ -1,6 +1,7 @@
 """Where the runner's binary comes from: shipped, compiled once, or not to be had, which is said."""
 
 import os
+import platform
 import shutil
 import stat
 import subprocess
@@ -14,17 +15,8 @@ from outlive.backends.docker.runner_build import MACHINES, compile_runner, runne
 from outlive.core.errors import StartFailed
 from tests.cli.screens import needs
 from tests.runner.playing import Command, Runner, wait_until
-from tests.runner.shims import Shim
 
 pytestmark = pytest.mark.thorough
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A build that leaves the tunnel out."""
-    target = tmp_path_factory.mktemp("bare") / "runner"
-    compile_runner(os.uname().machine, target, with_tunnel=False)
-    return target
 
 
 def _count_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -39,10 +31,22 @@ def _count_compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return counted
 
 
+@pytest.fixture(autouse=True)
+def _closed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package holds nothing that was compiled, and may not be written."""
+    monkeypatch.setattr(building, "_BIN", tmp_path / "none")
+    real = os.access
+    monkeypatch.setattr(
+        os,
+        "access",
+        lambda path, mode: (mode != os.W_OK or path != building._SOURCES) and real(path, mode),
+    )
+
+
 @needs("gcc")
 def test_it_is_compiled_once_for_many_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counted = _count_compilations(monkeypatch)
-    cache = tmp_path / "cache" / "runner"
+    cache = tmp_path / "cache"
     together = threading.Barrier(6)
     found: list[Path] = []
 
@@ -135,7 +139,7 @@ def test_either_c_library_will_do(compiler: str, tmp_path: Path, monkeypatch: py
     found = shutil.which(compiler)
     if found is None:
         pytest.skip(f"{compiler} is not installed")
-    monkeypatch.setattr(building, "_compilers", lambda _machine: iter([found]))
+    monkeypatch.setattr(building, "_compilers", lambda _machine: iter([(found,)]))
     runner = Runner(runner_binary("x86_64", tmp_path / "cache"), tmp_path, flags=("--any-peer",))
     try:
         command = Command(runner, tmp_path / "one")
@@ -147,22 +151,14 @@ def test_either_c_library_will_do(compiler: str, tmp_path: Path, monkeypatch: py
         runner.discard()
 
 
-@needs("gcc")
-@pytest.mark.parametrize("part", [("hold", "a.sock"), ("ferry", "a.sock"), ("stand", "folder", "true")])
-def test_a_build_without_the_tunnel_says_what_it_lacks(bare: Path, part: tuple[str, ...]) -> None:
-    done = subprocess.run([bare, *part], capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 69
-    assert done.stderr == (
-        f"outlive-runner: '{part[0]}' is a part of the tunnel, which this build leaves out\n"
-    )
-
-
-@needs("gcc")
-def test_a_build_without_the_tunnel_is_a_shim(bare: Path, tmp_path: Path) -> None:
-    shim = Shim("program", bare, tmp_path / "process")
-    try:
-        shim.spawn("/bin/sh", "-c", "echo here; exit 3")
-        shim.spawned()
-        assert shim.ended() == ["exited", "3", "1"]
-    finally:
-        shim.discard()
+def test_a_machine_without_a_wheel_has_a_program_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What compiles there is for that machine alone: containers run on the machines of the wheels."""
+    with pytest.raises(StartFailed, match="riscv64"):
+        runner_binary("riscv64", tmp_path)
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    made = building.compiled_runner("riscv64", tmp_path)
+    made.write_bytes(b"")
+    made.chmod(0o755)
+    assert runner_binary("riscv64", tmp_path) == made

@@ -1,4 +1,6 @@
-"""What a server says that cannot open a container's root folder: whether the container is gone, or the server lacks something."""
+"""What a server says that cannot open a container's root folder: whether the container is gone, or the server
+lacks something.
+"""
 
 import os
 import resource

@@ -1,4 +1,6 @@
-"""How a command's end is recorded: on a full disk, for want of memory, and when the record cannot be written at all."""
+"""How a command's end is recorded: on a full disk, for want of memory, and when the record cannot be written
+at all.
+"""
 
 import os
 import signal
@@ -11,7 +13,7 @@ import pytest
 from outlive.keeper.common.kernel import stat_fields
 from tests.runner.playing import Command, Runner, wait_until
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+pytestmark = pytest.mark.root("only root may mount")
 
 
 @pytest.fixture
@@ -108,6 +110,20 @@ def test_a_deleted_record_keeps_nobody(runner: Runner, tmp_path: Path) -> None:
     command = Command(runner, tmp_path / "one")
     command.start(("/bin/sleep", "300"))
     command.pid_file.unlink()
-    command.supervisor.send(f"one {int(signal.SIGTERM)}")
+    os.kill(command.pid, signal.SIGTERM)
     assert command.ended() == ["signaled", "15", "1"]
     command.release()
+
+
+def test_the_kernel_takes_a_command_before_the_runner_when_memory_runs_out(
+    runner: Runner, tmp_path: Path
+) -> None:
+    before = _oom_score(runner.process.pid)
+    command = Command(runner, tmp_path / "one").start(("/bin/sleep", "1000"))
+    assert before == 1000 or _oom_score(command.pid) > before
+    assert _oom_score(runner.process.pid) == before
+    command.release()
+
+
+def _oom_score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import select
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -12,8 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from outlive.core.command import Profile
 from outlive.keeper.common import sockets
 from outlive.keeper.common.kernel import stat_fields
+from outlive.keeper.sandbox.capabilities import ask_offers
+from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
 from tests.runner.shims import Shim
 
@@ -23,10 +27,6 @@ _VERBS = (
     "spawn",
     "go",
     "terminal",
-    "tree",
-    "one",
-    "group",
-    "freeze",
     "close",
     "hold",
     "release",
@@ -47,7 +47,7 @@ _words = st.one_of(
             st.just("9" * 500),
         ),
     ),
-    st.sampled_from([b"x" * 8192, b"x" * 8193, b"terminal 24 80", b"go 1 2 3 4", b"freeze"]),
+    st.sampled_from([b"x" * 8192, b"x" * 8193, b"terminal 24 80", b"go 1 2 3 4", b"close o"]),
 )
 _kinds = st.sampled_from(
     [
@@ -66,6 +66,24 @@ _kinds = st.sampled_from(
 )
 
 
+# Of steps those that reach nothing but the child.
+_STEPS = (
+    b"no_new_privileges",
+    b"allow 5 /usr",
+    b"allow",
+    b"allow 5",
+    b"landlock 5 0",
+    b"landlock",
+    b"seccomp 060000000000ff7f",
+    b"seccomp 0",
+    b"seccomp zz",
+    b"capabilities 0",
+    b"hide /",
+    b"set",
+    b"pin /",
+    b"protect /",
+    b"seal",
+)
 _specs = st.one_of(
     st.binary(max_size=300),
     st.lists(st.binary(max_size=30), max_size=30).map(
@@ -73,7 +91,9 @@ _specs = st.one_of(
     ),
     st.tuples(
         st.integers(-2, 2**65),
-        st.lists(st.sampled_from([b"", b"a", b"=", b"A=1", b"limit 7 9", b"else x", b"0"]), max_size=12),
+        st.lists(
+            st.sampled_from([b"", b"a", b"=", b"A=1", b"limit 7 9", b"else x", b"0", *_STEPS]), max_size=12
+        ),
     ).map(
         lambda made: b"outlive-spec-1 0\n/dev/null/outlive-exec-2\0/\0%d\0" % made[0] + b"\0".join(made[1])
     ),
@@ -203,7 +223,7 @@ def checked_shim(sanitized: Path, tmp_path: Path) -> Iterator[Callable[[], Shim]
     made: list[Shim] = []
 
     def make() -> Shim:
-        made.append(Shim("program", sanitized, tmp_path / f"shim-{len(made)}"))
+        made.append(Shim("plain", sanitized, tmp_path / f"shim-{len(made)}"))
         return made[-1]
 
     yield make
@@ -256,6 +276,34 @@ def test_any_spec_is_survived_by_a_shim(
     assert shim.wait() == 0
 
 
+@pytest.mark.parametrize("profile", [one for one in Profile if one is not Profile.OPEN])
+def test_a_shim_takes_all_steps_under_the_sanitizers(
+    checked_shim: Callable[[], Shim], sanitized: Path, profile: Profile, tmp_path: Path
+) -> None:
+    offers = ask_offers(str(tmp_path), program=str(sanitized))
+    if offers.obstacles[profile]:
+        assert "program" not in offers.obstacles[profile]
+        pytest.skip(offers.obstacles[profile])
+    place = SandboxPlace(
+        writable=(str(tmp_path),), readable=("/usr", "/bin", "/lib", "/lib64"), hidden=("/home",)
+    )
+    bounds = bounds_of(profile, offers.machine, place, name="x")
+    assert bounds is not None
+    shim = checked_shim()
+    for stdio in ("pipes", "pty"):
+        shim.spawn(
+            "/bin/sh", "-c", "(sleep 0.01 &); exit 3", cwd=str(tmp_path), stdio=stdio, steps=bounds.steps
+        )
+        shim.spawned()
+        kind, number, empty = shim.ended()
+        assert (kind, number) == ("exited", "3")
+        if empty == "0":
+            assert shim.supervisor.words() == ["empty"]
+        shim.release()
+    shim.supervisor.send("quit")
+    assert shim.wait() == 0
+
+
 def test_a_shim_works_under_the_sanitizers(checked_shim: Callable[[], Shim]) -> None:
     shim = checked_shim()
     for stdio in ("pipes", "merge", "pty"):
@@ -285,10 +333,8 @@ def test_everything_works_under_the_sanitizers(checked: Runner, tmp_path: Path) 
         pty=(24, 80),
     )
     command.read_until(b"up", "m")
-    assert command.freeze(tries=50)
-    command.supervisor.send("group 18")
     assert set(command.take_over()[0]) == set("irwmp")
-    command.supervisor.send("tree 9")
+    command.signal_tree(signal.SIGKILL)
     assert command.ended()[:2] == ["signaled", "9"]
     command.release()
 
@@ -309,7 +355,7 @@ def test_a_listener_that_was_shut_down_makes_nobody_spin(command: Command) -> No
     command.start(("/bin/sleep", "300"))
     command.listener.shutdown(socket.SHUT_RDWR)
     wait_until(lambda: _is_quiet(command.minder))
-    command.supervisor.send("one 9")
+    os.kill(command.pid, signal.SIGKILL)
     assert command.ended() == ["signaled", "9", "1"]
 
 
@@ -317,11 +363,11 @@ def test_a_supervisor_that_does_not_listen_holds_nobody_up(command: Command) -> 
     command.start(("/bin/sleep", "300"))
     for _ in range(3000):
         try:
-            command.supervisor.send("freeze")
+            command.supervisor.send("close m")
         except TimeoutError:
             break
     assert command.take_over()[3] == "-"
-    command.supervisor.send("tree 18 9")
+    os.kill(command.pid, signal.SIGKILL)
     assert command.ended()[:2] == ["signaled", "9"]
 
 

@@ -1,4 +1,4 @@
-"""The shim as a program and the one in Python: the same protocol, the same files, the same start of a command."""
+"""The shim: its protocol, its files, the start of a command, with steps of a sandbox and without."""
 
 import errno
 import os
@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 
-import outlive.keeper
 from outlive.backends.docker.runner_build import runner_sources
 from outlive.keeper.common import sockets
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.protocols.frames import decode_end, decode_pid
 from tests.runner.playing import exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim
-from tests.support.processes import end, is_alive
+from tests.support.processes import descendants, end, is_alive
 
 # 28 KB with musl, 72 with glibc.
 _OWN_BYTES = (60 if shutil.which("musl-gcc") else 100) << 10
@@ -76,10 +75,13 @@ def test_a_command_gets_all_of_its_environment_however_large(shim: Shim, size: i
         shim.release()
 
 
-def test_nothing_of_a_secret_stays_in_the_shims_memory(shims: Callable[..., Shim]) -> None:
-    """It stands beside the command for as long as that runs, and a secret is in memory only where it is used."""
-    shim = shims("program")
-    shim.spawn("/bin/cat", env={"PLAIN": "plain"}, secrets={"TOKEN": "open" + "sesame"})
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
+@pytest.mark.parametrize("size", [10, 15_000, 60_000])
+def test_nothing_of_a_secret_stays_in_the_shims_memory(shim: Shim, size: int) -> None:
+    """It stands beside the command for as long as that runs, and a secret is in memory only where it is
+    used.
+    """
+    shim.spawn("/bin/cat", env={"PLAIN": "plain"}, secrets={"TOKEN": ("open" + "sesame") * (size // 10)})
     shim.spawned()
     assert b"opensesame" not in _memory_of(shim.process.pid)
 
@@ -150,6 +152,19 @@ def test_it_quits_when_it_is_told(shim: Shim) -> None:
     assert shim.wait() == 0
 
 
+@pytest.mark.parametrize("how", ["quit", "end"])
+def test_a_shim_that_is_stopped_hears_its_supervisor(shim: Shim, how: str) -> None:
+    """Also when no process is left that could continue it: what comes by its link does."""
+    os.kill(shim.process.pid, signal.SIGSTOP)
+    wait_until(lambda: stat_fields(shim.process.pid)[0] == b"T")
+    if how == "quit":
+        shim.supervisor.send("quit")
+    else:
+        shim.supervisor.close()
+    assert shim.wait() == 0
+
+
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_it_serves_one_command_after_the_other(shim: Shim) -> None:
     before = len(os.listdir(f"/proc/{shim.process.pid}/fd"))
     for number in range(5):
@@ -211,6 +226,53 @@ def test_a_deleted_folder_gets_no_record_and_nobody_waits_for_it(shim: Shim) -> 
     assert shim.wait() == 0
 
 
+def test_a_shim_whose_folder_is_deleted_after_the_end_does_not_wait_for_a_supervisor(
+    shims: Callable[..., Shim],
+) -> None:
+    """Nothing tells it of that, so it looks: once a minute, and here more often."""
+    shim = shims("plain", env={"OUTLIVE_DEGRADE": "minute"})
+    shim.spawn("/bin/sh", "-c", "exit 5")
+    shim.spawned()
+    assert shim.ended() == ["exited", "5", "1"]
+    shim.supervisor.close()
+    wait_until(lambda: stat_fields(shim.process.pid)[0] == b"S")
+    assert shim.process.poll() is None, "a supervisor may come as long as the folder is there"
+    shutil.rmtree(shim.folder)
+    assert shim.wait() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("own", [0, 200, 995, 999, 1000])
+def test_the_kernel_takes_a_command_before_its_shim_when_memory_runs_out(
+    shims: Callable[..., Shim], kind: str, own: int
+) -> None:
+    """However deep one outlive runs in another: a fifth of what is left is added each time."""
+    before = _oom_score("self")
+    if own < before:
+        pytest.skip("only root may go below what was inherited")
+    _oom_file("self").write_text(str(own))
+    try:
+        shim = shims(kind)
+    finally:
+        _oom_file("self").write_text(str(before))
+    for _ in range(2):
+        shim.spawn("/bin/sleep", "1000")
+        pid, _, _ = shim.spawned()
+        assert (_oom_score(shim.process.pid), _oom_score(pid)) == (own, own + (1004 - own) // 5)
+        assert own == 1000 or _oom_score(pid) > own
+        end(pid)
+        shim.ended()
+        shim.release()
+
+
+def _oom_file(pid: int | str) -> Path:
+    return Path(f"/proc/{pid}/oom_score_adj")
+
+
+def _oom_score(pid: int | str) -> int:
+    return int(_oom_file(pid).read_text())
+
+
 def test_a_terminal_is_the_controlling_one(shim: Shim) -> None:
     name = "tty; tty </dev/tty; ps -o sid=,tpgid=,pid= -p $$ | tr -s ' '"
     shim.spawn("/bin/sh", "-c", name, env={"PATH": os.environ["PATH"]}, stdio="pty")
@@ -241,7 +303,7 @@ def test_a_shutdown_is_not_heeded_by_a_shim_but_by_its_command(shim: Shim, numbe
     assert shim.process.poll() is None
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may be somebody else")
+@pytest.mark.root("only root may be somebody else")
 def test_a_peer_of_another_user_is_hung_up_on(shim: Shim, tmp_path: Path) -> None:
     shim.spawn("/bin/sleep", "300")
     shim.spawned()
@@ -257,28 +319,122 @@ def test_a_peer_of_another_user_is_hung_up_on(shim: Shim, tmp_path: Path) -> Non
     assert shim.take_over()[0] == "own"
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_a_shim_says_what_it_is(shims: Callable[..., Shim]) -> None:
-    shim = shims("program")
+    shim = shims("plain")
     assert Path(f"/proc/{shim.process.pid}/comm").read_text() == "outlive-shim\n"
     assert os.readlink(f"/proc/{shim.process.pid}/cwd") == "/"
     assert Path(f"/proc/{shim.process.pid}/cmdline").read_bytes().split(b"\0")[1] == b"shim"
 
 
-@pytest.mark.parametrize("steps", [("no_new_privileges",), ("limit 7 100",), ("clear",)])
-def test_a_command_with_steps_never_runs_without_them(
-    shims: Callable[..., Shim], steps: tuple[str, ...], tmp_path: Path
+_NEWNS, _NEWPID = 0x20000, 0x20000000  # clone(2)
+
+
+@pytest.mark.parametrize(
+    ("steps", "number", "place"),
+    [
+        (("clear",), errno.ENOSYS, "unknown"),  # a container's
+        (("no_new_privileges", "open_all_doors"), errno.ENOSYS, "unknown"),
+        (("",), errno.ENOSYS, "unknown"),
+        (("limit 7",), errno.EINVAL, "limit"),
+        (("limit 7 100", "limit 99 1"), errno.EINVAL, "limit"),
+        (("set 5",), errno.EINVAL, "set"),
+        (("set 5 /nonexistent/file",), errno.ENOENT, "set"),
+        (("group /proc/none",), errno.ENOENT, "group"),
+        (("allow x", "landlock 1 0"), errno.EINVAL, "landlock"),
+        (("no_new_privileges", "seccomp"), errno.EINVAL, "seccomp"),
+        (("no_new_privileges", "seccomp ffffffffffffffff"), errno.EINVAL, "seccomp"),
+        # Nothing is mounted, or made read-only, in namespaces of others.
+        (("processes",), errno.EINVAL, "processes"),
+        (("pin /",), errno.EINVAL, "pin"),
+        (("protect /",), errno.EINVAL, "protect"),
+        pytest.param(
+            (f"unshare {_NEWNS}", "protect /proc/self/cwd/none"),
+            errno.ELOOP,
+            "protect",
+            marks=pytest.mark.root("an ordinary user needs a user namespace"),
+        ),
+        pytest.param(
+            (f"unshare {_NEWNS}", "protect /nonexistent"),
+            errno.ENOENT,
+            "protect",
+            marks=pytest.mark.root("an ordinary user needs a user namespace"),
+        ),
+        (("seal",), errno.EINVAL, "seal"),
+        pytest.param(
+            ("unshare 67108864", "seal"),  # CLONE_NEWUTS
+            errno.EINVAL,
+            "seal",
+            marks=pytest.mark.root("an ordinary user needs a user namespace"),
+        ),
+        # A number that is none restricts nothing.
+        (("unshare",), errno.EINVAL, "unshare"),
+        (("unshare 0",), errno.EINVAL, "unshare"),
+        (("unshare 67108864x",), errno.EINVAL, "unshare"),
+        (("unshare 4294967296",), errno.EINVAL, "unshare"),
+        (("loopback",), errno.EINVAL, "loopback"),
+        (("capabilities -1",), errno.EINVAL, "capabilities"),
+        (("capabilities",), errno.EINVAL, "capabilities"),
+        (("allow -1 /", "landlock 1 0"), errno.EINVAL, "landlock"),
+        (("landlock 1",), errno.EINVAL, "landlock"),
+        (("landlock 1 x",), errno.EINVAL, "landlock"),
+        (("no_new_privileges", "seccomp 060000000000ff7"), errno.EINVAL, "seccomp"),
+        (("no_new_privileges", "seccomp 06000000000Xff7f"), errno.EINVAL, "seccomp"),
+        (("no_new_privileges", "seccomp " + "060000000000ff7f" * 65_537), errno.EINVAL, "seccomp"),
+        (("cgroup /" + "x" * 4095,), errno.ENAMETOOLONG, "cgroup"),
+    ],
+)
+def test_a_command_never_runs_without_its_steps(
+    shims: Callable[..., Shim], steps: tuple[str, ...], number: int, place: str, tmp_path: Path
 ) -> None:
-    shim = shims("program")
+    shim = shims("plain")
     ran = tmp_path / "ran"
     shim.spawn("/bin/sh", "-c", f"touch {ran}", steps=steps)
-    assert shim.supervisor.words() == ["failed", str(errno.ENOSYS), "sandbox:start"]
+    assert shim.supervisor.words() == ["failed", str(number), f"sandbox:{place}"]
     assert not ran.exists()
-    assert b"starting" not in _record(shim)
+    assert re.fullmatch(rb"starting\nfailed %d \d+ sandbox:%s\n" % (number, place.encode()), _record(shim))
+    shim.release()
+    shim.spawn("/bin/sh", "-c", f"touch {ran}")
+    shim.spawned()
+    assert shim.ended() == ["exited", "0", "1"]
+    assert ran.exists(), "the shim itself is bounded by nothing"
 
 
+@pytest.mark.root("an ordinary user needs a user namespace")
+def test_a_sealed_command_that_is_not_there_leaves_nobody(shims: Callable[..., Shim]) -> None:
+    """Its sibling fails when all processes of the namespace exist already."""
+    shim = shims("plain")
+    for _ in range(3):
+        shim.spawn("/nonexistent", steps=(f"unshare {_NEWNS | _NEWPID}", "seal"))
+        assert shim.supervisor.words() == ["failed", str(errno.ENOENT), "program"]
+        wait_until(lambda: not descendants(shim.process.pid))
+        shim.release()
+
+
+@pytest.mark.root("an ordinary user needs a user namespace")
+def test_the_init_of_a_sealed_command_keeps_neither_secrets_nor_descriptors(
+    shims: Callable[..., Shim],
+) -> None:
+    shim = shims("plain")
+    secrets = {"TOKEN": "open" + "sesame"}
+    shim.spawn("/bin/cat", secrets=secrets, steps=(f"unshare {_NEWNS | _NEWPID}", "seal"))
+    pid, _, _ = shim.spawned()
+    init, ticks = map(int, (shim.folder / "init").read_text().split())
+    assert (start_ticks(init), int(stat_fields(init)[1])) == (ticks, shim.process.pid)
+    assert int(stat_fields(pid)[1]) == shim.process.pid
+    wait_until(
+        lambda: len(os.listdir(f"/proc/{init}/fd")) == 2
+    )  # what it waits for, and where it was told to
+    assert b"opensesame" not in _memory_of(init)
+    assert _own_bytes(init) <= _OWN_BYTES
+    end(init)
+    assert shim.ended()[:2] == ["signaled", "9"]
+
+
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_a_live_commands_shim_is_small(shims: Callable[..., Shim]) -> None:
     """What a thousand of them take; also after a large spec, and after a new supervisor."""
-    shim = shims("program")
+    shim = shims("plain")
     shim.spawn("/bin/true", env={f"V{number}": "x" * 1000 for number in range(1000)})
     shim.spawned()
     shim.ended()
@@ -302,28 +458,28 @@ def _failpoints(files: Iterable[Path]) -> set[str]:
     return {name for path in files for name in _FAILPOINTS.findall(path.read_text())}
 
 
-def test_both_kinds_can_be_killed_at_the_same_places() -> None:
-    in_c = _failpoints(runner_sources())
-    assert in_c == _failpoints(Path(outlive.keeper.__file__).parent.rglob("*.py"))
-    assert len(in_c) == 8
+def test_every_place_where_a_test_kills_it_is_tried() -> None:
+    assert _failpoints(runner_sources()) == {"shim.kept", *_PLACES}
 
 
-@pytest.mark.parametrize(
-    ("name", "lines", "runs"),
-    [
-        ("shim.received", 0, False),
-        ("shim.starting", 1, False),
-        ("shim.spawned", 1, True),
-        ("shim.recorded", 2, True),
-        ("shim.exiting", 2, True),
-        ("shim.exit_written", 3, True),
-        ("shim.reaped", 3, True),
-    ],
-)
+_PLACES = {
+    # name: lines of the record, and whether the command runs
+    "shim.received": (0, False),
+    "shim.starting": (1, False),
+    "shim.spawned": (1, True),
+    "shim.recorded": (2, True),
+    "shim.exiting": (2, True),
+    "shim.exit_written": (3, True),
+    "shim.reaped": (3, True),
+}
+
+
+@pytest.mark.parametrize("name", _PLACES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_at_a_place_leaves_the_same_traces(
-    shims: Callable[..., Shim], tmp_path: Path, kind: str, name: str, lines: int, runs: bool
+    shims: Callable[..., Shim], tmp_path: Path, kind: str, name: str
 ) -> None:
+    lines, runs = _PLACES[name]
     token, ran = tmp_path / "token", tmp_path / "ran"
     token.touch()
     shim = shims(kind, env={"OUTLIVE_FAILPOINT": f"{name}@{token}"})
@@ -338,7 +494,7 @@ def test_a_kill_at_a_place_leaves_the_same_traces(
 
 
 def test_a_failpoint_without_its_token_kills_nobody(shims: Callable[..., Shim], tmp_path: Path) -> None:
-    shim = shims("program", env={"OUTLIVE_FAILPOINT": f"shim.spawned@{tmp_path / 'none'}"})
+    shim = shims("plain", env={"OUTLIVE_FAILPOINT": f"shim.spawned@{tmp_path / 'none'}"})
     shim.spawn("/bin/true")
     shim.spawned()
     assert shim.ended() == ["exited", "0", "1"]
@@ -358,6 +514,6 @@ def test_a_command_outlives_a_shim_that_was_killed(shim: Shim) -> None:
 def test_a_torn_spec_fails_and_runs_nothing(shims: Callable[..., Shim]) -> None:
     whole = exec_spec(("/bin/true",))
     for spec in (b"", b"nonsense\n", whole[:20], whole.replace(b"-1 ", b"-9 ")):
-        shim = shims("program")
+        shim = shims("plain")
         shim.spawn(spec=spec)
         assert shim.supervisor.words() == ["failed", str(errno.EINVAL), "spec"], spec

@@ -1,4 +1,6 @@
-"""Who a shim listens to: the process that holds the supervisor's lock, and no command, whatever it says (issue 19, 1)."""
+"""Who a shim listens to: the process that holds the supervisor's lock, and no command, whatever it says
+(issue 19, 1).
+"""
 
 import json
 import os
@@ -17,7 +19,8 @@ from tests.runner.shims import KINDS, Shim
 from tests.support.processes import end
 
 _WAYS = {"pidfd": {}, "older": {"OUTLIVE_DEGRADE": "peer_pidfd"}}
-# What a command of the same user does, with nothing of ours: says everything, hands descriptors over, and listens.
+# What a command of the same user does, with nothing of ours: says everything, hands descriptors over, and
+# listens.
 _STRANGER = """
 import array, json, os, socket, sys
 folder, words, ways = sys.argv[1], json.loads(sys.argv[2]), sys.argv[4:]
@@ -162,7 +165,9 @@ def test_a_command_that_makes_itself_the_holder_in_the_files_is_refused(shim: Sh
 @pytest.mark.promise("A.keeper")
 @pytest.mark.parametrize("forged", ["write bound", "replace bound"])
 def test_a_guarded_command_is_refused_although_it_has_the_lock(shim: Shim, forged: str) -> None:
-    """It has killed the supervisor: nothing it asks a shim for may gain privileges that it cannot gain itself."""
+    """It has killed the supervisor: nothing it asks a shim for may gain privileges that it cannot gain
+    itself.
+    """
     shim.spawn("/bin/cat")
     shim.spawned()
     shim.give_up_locks()
@@ -185,7 +190,9 @@ def test_a_lock_that_was_made_anew_counts_while_no_process_holds_the_first(shim:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_peer_that_holds_the_other_lock_alone_is_refused(shims: Callable[..., Shim], kind: str) -> None:
-    """What an older supervisor holds any command can hold, and write into: such a supervisor is not served."""
+    """What an older supervisor holds any command can hold, and write into: such a supervisor is not
+    served.
+    """
     shim = shims(kind)
     shim.spawn("/bin/cat")
     shim.spawned()
@@ -198,6 +205,7 @@ def test_a_peer_that_holds_the_other_lock_alone_is_refused(shims: Callable[..., 
     os.close(lock)
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_shim_without_descriptors_waits_for_one_and_serves_then(
     shims: Callable[..., Shim], kind: str

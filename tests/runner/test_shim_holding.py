@@ -1,4 +1,6 @@
-"""What a shim holds beside the command's own: for another one's command, or more than it was given at first."""
+"""What a shim holds beside the command's own: for another one's command, or more than it was given at
+first.
+"""
 
 import os
 
@@ -36,9 +38,12 @@ def test_it_holds_more_when_it_is_asked_to_and_says_so(shim: Shim) -> None:
     assert shim.ended() == ["exited", "0", "1"]
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 @pytest.mark.parametrize("letters", ["o", "rr", "L", "O", "x", "r", "rwm", ""])
 def test_what_it_cannot_hold_is_closed_and_nothing_is_said(shim: Shim, letters: str) -> None:
-    """What is held already, what comes twice or is no letter of a keeper's end, and too many or too few for the letters."""
+    """What is held already, what comes twice or is no letter of a keeper's end, and too many or too few for
+    the letters.
+    """
     shim.spawn("/bin/cat")
     shim.spawned()
     before = len(os.listdir(f"/proc/{shim.process.pid}/fd"))
@@ -52,6 +57,7 @@ def test_what_it_cannot_hold_is_closed_and_nothing_is_said(shim: Shim, letters: 
     assert shim.take_over()[:2] == ["own", "oe"]
 
 
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
 def test_who_serves_nothing_holds_nothing(shim: Shim) -> None:
     before = len(os.listdir(f"/proc/{shim.process.pid}/fd"))
     null = os.open(os.devnull, os.O_RDWR)

@@ -27,7 +27,7 @@ def _command_policy(shim: Shim) -> int:
 
 
 def test_it_is_patient_when_told_so_and_its_command_is_not(shims: Callable[..., Shim]) -> None:
-    shim = shims("program")
+    shim = shims("plain")
     os.setpriority(os.PRIO_PROCESS, shim.process.pid, 3)
     _run_one(shim)
     assert os.sched_getscheduler(shim.process.pid) == os.SCHED_OTHER
@@ -46,18 +46,10 @@ def test_who_was_given_another_policy_keeps_it_and_so_does_its_command(
     shims: Callable[..., Shim], policy: int
 ) -> None:
     """Whoever starts a server under chrt(1) means its commands."""
-    shim = shims("program")
+    shim = shims("plain")
     os.sched_setscheduler(shim.process.pid, policy, os.sched_param(0))
     for words in ("release patient", "release"):
         assert _command_policy(shim) == policy
         shim.release(words)
     assert _command_policy(shim) == policy
     assert os.sched_getscheduler(shim.process.pid) == policy
-
-
-def test_a_fork_of_the_guardian_lets_go_and_stays_as_it_was(shims: Callable[..., Shim]) -> None:
-    shim = shims("python")
-    _run_one(shim)
-    shim.release("release patient")
-    assert _command_policy(shim) == os.SCHED_OTHER
-    assert os.sched_getscheduler(shim.process.pid) == os.SCHED_OTHER

@@ -1,4 +1,6 @@
-"""Starting a command in a container: its streams, its environment, its program, and what is said when it cannot run."""
+"""Starting a command in a container: its streams, its environment, its program, and what is said when it
+cannot run.
+"""
 
 import errno
 import os
@@ -208,8 +210,13 @@ def test_a_command_gets_its_streams_and_nothing_else(
 
 
 def test_a_command_leads_its_own_posix_session_with_default_signals(binary: Path, tmp_path: Path) -> None:
-    """Whatever whoever started the runner ignores: 32 to 34 are the numbers that C libraries keep for themselves."""
-    ignore = "import os, signal, sys; [signal.signal(n, 1) for n in (2, 3, 13, 34, 64)]; os.execv(sys.argv[1], sys.argv[1:])"
+    """Whatever whoever started the runner ignores: 32 to 34 are the numbers that C libraries keep for
+    themselves.
+    """
+    ignore = (
+        "import os, signal, sys; [signal.signal(n, 1) for n in (2, 3, 13, 34, 64)]; "
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
     runner = Runner(binary, tmp_path, before=(sys.executable, "-c", ignore), flags=("--any-peer",))
     command = Command(runner, tmp_path / "process")
     command.start(("/bin/sh", "-c", "cat /proc/self/status; cat /proc/$$/stat; umask"))

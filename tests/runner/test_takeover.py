@@ -88,7 +88,7 @@ def test_a_new_supervisor_replaces_the_old_one(command: Command) -> None:
     command.take_over(close=False)
     assert old.packet() == (b"", [])
     old.close()
-    command.supervisor.send("one 15")
+    os.kill(command.pid, signal.SIGTERM)
     assert command.ended() == ["signaled", "15", "1"]
 
 
@@ -102,12 +102,14 @@ def test_a_peer_that_proves_nothing_replaces_nobody(command: Command, answer: by
         assert peer.packet() == (b"", [])
     peer.close()
     assert command.supervisor.is_silent(), "the link that was there is still served"
-    command.supervisor.send("one 15")
+    os.kill(command.pid, signal.SIGTERM)
     assert command.ended() == ["signaled", "15", "1"]
 
 
 def test_a_byte_that_was_freed_for_another_peer_proves_nothing(command: Command) -> None:
-    """Each peer is asked for a byte of its own: of what the supervisor frees for its connection no other has anything."""
+    """Each peer is asked for a byte of its own: of what the supervisor frees for its connection no other has
+    anything.
+    """
     command.start(("/bin/sleep", "60"))
     knocker, true = Supervisor(command.connect()), Supervisor(command.connect())
     first = knocker.words()
@@ -207,7 +209,7 @@ def test_a_command_lives_on_when_its_minder_is_killed(runner: Runner, command: C
     assert runner.process.poll() is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can be somebody else")
+@pytest.mark.root("only root can be somebody else")
 def test_a_supervisor_of_another_user_gets_nothing(command: Command) -> None:
     command.start(("/bin/sleep", "60"))
     command.folder.chmod(0o755)

@@ -12,7 +12,10 @@ _IUTF8 = 0o040000
 
 
 def test_a_terminal_is_the_commands_own(command: Command) -> None:
-    script = "test -t 0 && test -t 1 && test -t 2 && tty && stty size && ps -o tty= -p $$ && echo up; read line; echo got $line"
+    script = (
+        "test -t 0 && test -t 1 && test -t 2 && tty && stty size && ps -o tty= -p $$ && echo up; "
+        "read line; echo got $line"
+    )
     command.start(("/bin/sh", "-c", script), pty=(31, 97), stdin=False)
     said = command.read_until(b"up", "m").decode().split()
     assert said[0].startswith("/dev/pts/")

@@ -1,4 +1,7 @@
-"""What a command that may write in the state folder makes of the supervisor's locks. Standard library only, also run inside of a sandbox."""
+"""What a command that may write in the state folder makes of the supervisor's locks.
+
+Standard library only, also run inside of a sandbox.
+"""
 
 import contextlib
 import ctypes
@@ -19,7 +22,9 @@ def bind_ourselves() -> None:
 
 
 def forge(state: str, *, replaces: bool) -> list[str]:
-    """Write ourselves into the lock files as the supervisor does, and lock them if no other process has; returns what was locked.
+    """Write ourselves into the lock files as the supervisor does, and lock them if no other process has.
+
+    Returns what was locked.
 
     With `replaces` new files in the place of the supervisor's, which `restore` undoes.
     """

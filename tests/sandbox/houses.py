@@ -23,7 +23,10 @@ INSIDE_PYTHON = SYSTEM_PYTHON if os.path.exists(SYSTEM_PYTHON) else os.path.real
 
 @contextmanager
 def a_house(user: str) -> Iterator[House]:
-    """Yield a keeper of ours or of an ordinary user; its paths are short, so that /proc/net/unix shows them whole."""
+    """Yield a keeper of ours or of an ordinary user.
+
+    Its paths are short, so that /proc/net/unix shows them whole.
+    """
     if user == "ours":
         with open_folder() as folder, House(folder / "state") as kept:
             yield kept

@@ -1,4 +1,6 @@
-"""Run inside a sandbox: tries what a profile may forbid, and prints as JSON what happened. Standard library only.
+"""Run inside a sandbox: tries what a profile may forbid, and prints as JSON what happened.
+
+Standard library only.
 
 Arguments: a JSON object of names (see `_ATTEMPTS`). "ok" stands for success, else the name of the errno.
 """

@@ -1,9 +1,11 @@
-"""Run inside of a sandbox: connects to every socket of a keeper and says everything there is. Standard library only.
+"""Run inside of a sandbox: connects to every socket of a keeper and says everything there is.
 
-Its argument is a JSON object: `state`, the state folder; `paths`, the sockets that are known outside; `said`, packets as
-hexadecimal digits. It knocks three times: as it is, then with its pid written into the supervisor's lock files, then with files
-of its own in their place. Prints as JSON, for each time and each path, what came back: a list of [hexadecimal digits, descriptors]
-or the name of the errno.
+Standard library only.
+
+Its argument is a JSON object: `state`, the state folder; `paths`, the sockets that are known outside; `said`,
+packets as hexadecimal digits. It knocks three times: as it is, then with its pid written into the
+supervisor's lock files, then with files of its own in their place. Prints as JSON, for each time and each
+path, what came back: a list of [hexadecimal digits, descriptors] or the name of the errno.
 """
 
 import errno

@@ -1,6 +1,7 @@
 """Run inside of a sandbox: tries to open files that it is told of, in every way. Standard library only.
 
-Its argument is a JSON object: `files`, paths; `pids`, processes whose places in /proc lead there. Prints as JSON what succeeded.
+Its argument is a JSON object: `files`, paths; `pids`, processes whose places in /proc lead there. Prints as
+JSON what succeeded.
 """
 
 import json

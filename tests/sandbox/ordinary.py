@@ -18,6 +18,11 @@ from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run
 
 NOBODY = 65534
+# For a Python with a copy of the keeper's source alone: its folder and the state folder are the arguments.
+ENSURE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from outlive.keeper.common.launch import "
+    "ensure_keeper; ensure_keeper(sys.argv[2], deadline_s=20.0, find_program=str)"
+)
 SYSTEM_PYTHON = "/usr/bin/python3"  # one that everybody may run
 _SETPRIV = shutil.which("setpriv") or ""
 CAN_BECOME = bool(os.geteuid() == 0 and _SETPRIV and os.path.exists(SYSTEM_PYTHON))
@@ -31,7 +36,8 @@ def as_nobody(*words: str) -> list[str]:
 
 @functools.cache
 def ordinary_outlive() -> list[str]:
-    """Return the words that run outlive as an ordinary user, by the system's Python and this environment's packages.
+    """Return the words that run outlive as an ordinary user, by the system's Python and this environment's
+    packages.
 
     Empty where that user cannot reach them, or they are of another version of Python.
     """
@@ -60,23 +66,22 @@ def open_folder() -> Iterator[Path]:
 
 
 class OrdinaryHouse(House):
-    """A house whose keeper is an ordinary user's: it runs a copy of the keeper's source, which that user may read."""
+    """A house whose keeper is an ordinary user's: it runs a copy of the keeper's source, which that user may
+    read.
+    """
 
     def __init__(self, folder: Path, *, env: dict[str, str] | None = None) -> None:
-        """Copy the source; nothing runs yet."""
         super().__init__(folder / "state")
         self._source = folder / "src" / "outlive"
         self._more = env or {}
-        for name in ("core", "keeper", "protocols"):
+        for name in ("core", "keeper", "kernel", "protocols"):
             ignored = shutil.ignore_patterns("__pycache__")
             shutil.copytree(Path(outlive.__file__).parent / name, self._source / name, ignore=ignored)
         shutil.copy(outlive.__file__, self._source)
         self.state_dir.mkdir(mode=0o700)
         os.chown(self.state_dir, NOBODY, NOBODY)
-        self._shim = "off"
-        if shim_program() != "off":
-            self._shim = str(shutil.copy(shim_program(), folder / "shim"))
-            Path(self._shim).chmod(0o755)
+        self._program = str(shutil.copy(shim_program(), folder / "program"))
+        Path(self._program).chmod(0o755)
 
     def ensure(self) -> None:
         """Start the keeper as that user if it is not served."""
@@ -91,8 +96,7 @@ class OrdinaryHouse(House):
 
         if is_served():
             return
-        entry = str(self._source / "keeper" / "__main__.py")
-        keeper = (SYSTEM_PYTHON, "-S", "-s", "-P", entry, "guardian", str(self.state_dir), "--first")
-        env = keeper_environment("guardian") | {SHIM_VARIABLE: self._shim, **self._more}
-        subprocess.run(as_nobody(*keeper), env=env, check=True, timeout=60, cwd="/")
+        env = keeper_environment() | {SHIM_VARIABLE: self._program, **self._more}
+        words = (SYSTEM_PYTHON, "-S", "-s", "-P", "-c", ENSURE, str(self._source.parent), str(self.state_dir))
+        subprocess.run(as_nobody(*words), env=env, check=True, timeout=60, cwd="/")
         until(is_served, "the ordinary user's keeper")

@@ -1,4 +1,6 @@
-"""Which profile a command gets, who may choose a weaker one, and what a machine that lacks something answers."""
+"""Which profile a command gets, who may choose a weaker one, and what a machine that lacks something
+answers.
+"""
 
 import asyncio
 import os
@@ -13,12 +15,12 @@ from outlive.core.command import Command, Limits, Profile, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.common.tree import children
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run
 from tests.keeper.client import until
-from tests.keeper.house import House
+from tests.keeper.house import House, shim_program
 from tests.support.processes import end
 
 _ADMIN = replace(ME, is_admin=True)
@@ -157,24 +159,17 @@ async def test_a_machine_that_lacks_something_refuses_and_says_what(
 async def test_what_counts_is_what_the_keeper_can_do(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server whose unit forbids it namespaces (decision 45) finds what its keeper finds, not what it would itself."""
-    if obstacle := (await asyncio.to_thread(ask_offers, "/")).obstacles[Profile.OFFLINE]:
+    """A server whose unit forbids it namespaces (decision 45) finds what its keeper finds, not what it would
+    itself.
+    """
+    if obstacle := (await asyncio.to_thread(ask_offers, "/", program=shim_program())).obstacles[
+        Profile.OFFLINE
+    ]:
         pytest.skip(obstacle)
     monkeypatch.setenv("OUTLIVE_DEGRADE", "landlock,namespaces")
-    assert (await asyncio.to_thread(ask_offers, "/")).obstacles[Profile.OFFLINE]
+    assert (await asyncio.to_thread(ask_offers, "/", program=shim_program())).obstacles[Profile.OFFLINE]
     process = await run(engine, "echo here", profile="offline", cwd=str(tmp_path))
     assert await output_of(process) == (b"here\n", b"")
-
-
-async def test_a_keeper_that_does_not_know_is_done_without(shared_house: House) -> None:
-    """One of an earlier version, which outlived the upgrade of its server."""
-
-    async def refuse() -> str:
-        raise InvalidRequest("invalid_params", "This keeper does not know 'offers': upgrade it.")
-
-    state_dir = str(shared_house.state_dir)
-    sandboxes = Sandboxes(SandboxSettings(), state_dir=state_dir, environment={}, ask=refuse)
-    assert await sandboxes.offers() == await asyncio.to_thread(ask_offers, state_dir)
 
 
 async def test_an_answer_that_is_none_offers_nothing(own_house: House) -> None:
@@ -217,7 +212,7 @@ def _command_line(pid: int) -> bytes:
 
 def test_what_was_tried_out_is_told_also_when_trying_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outlive.keeper.sandbox.capabilities.keeper_argv", lambda *_words: ["/bin/false"])
-    offers = ask_offers("/")
+    offers = ask_offers("/", program=shim_program())
     assert offers.obstacles[Profile.OPEN] == ""
     assert all(offers.obstacles[profile] for profile in Profile if profile is not Profile.OPEN)
 
@@ -263,6 +258,28 @@ async def test_who_lives_in_nobody_knows_which_process_gets_the_closest_bounds(
     assert refused.value.code == "profile_too_weak"
     await engine.controls.cancel(living, grace_s=0)
     await engine.queries.wait(living)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every folder")
+async def test_a_home_may_lie_below_a_folder_that_may_be_passed_and_not_listed(
+    shared_house: House, tmp_path: Path
+) -> None:
+    """As /home of a machine with many users (mode 711); what else is in there is not opened."""
+    passed = tmp_path / "passed"
+    (passed / "home").mkdir(parents=True)
+    (passed / "key").write_text("canary\n")
+    (tmp_path / "work").mkdir()
+    environment = {**os.environ, "HOME": str(passed / "home")}
+    passed.chmod(0o311)
+    try:
+        async with an_engine(shared_house.state_dir, environment=environment) as engine:
+            if obstacle := (await engine.sandboxes.offers()).obstacles[Profile.WORKSPACE]:
+                pytest.skip(obstacle)
+            line = f"cat {passed}/key; echo done"
+            process = await run(engine, line, profile="workspace", cwd=str(tmp_path / "work"))
+            assert (await output_of(process))[0] == b"done\n"
+    finally:
+        passed.chmod(0o700)
 
 
 async def test_a_workspace_in_a_home_opens_that_home_to_nobody_else(

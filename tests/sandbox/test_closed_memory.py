@@ -1,4 +1,7 @@
-"""Server and keeper cannot be looked into by other processes of their user; their commands can (issue 19, 2)."""
+"""Server and keeper cannot be looked into by other processes of their user.
+
+Their commands can (issue 19, 2).
+"""
 
 import json
 import shlex
@@ -9,18 +12,17 @@ from pathlib import Path
 import pytest
 
 from outlive.core.command import Profile
-from outlive.keeper.common.files import read_small
+from outlive.kernel.files import read_small
 from tests.sandbox.houses import a_workspace, offers_of, steps_of
-from tests.sandbox.ordinary import CAN_BECOME, SYSTEM_PYTHON, OrdinaryHouse, as_nobody, open_folder
+from tests.sandbox.ordinary import SYSTEM_PYTHON, OrdinaryHouse, as_nobody, open_folder
 from tests.support.server import OutliveServer, outlive_command
 
 _LOOKING = Path(__file__).with_name("looking.py")
-# Root without capabilities, as in the profiles from workspace on. (With all of them the server is closed to it already.)
+# Root without capabilities, as in the profiles from workspace on. (With all of them the server is closed to
+# it already.)
 _WITHOUT_CAPABILITIES = ["setpriv", "--inh-caps=-all", "--bounding-set=-all"]
 
-pytestmark = pytest.mark.skipif(
-    not CAN_BECOME, reason="takes root, setpriv and a Python that everybody may run"
-)
+pytestmark = pytest.mark.root("it becomes an ordinary user")
 
 
 def _look_as(words: list[str], *pids: int) -> dict[int, dict[str, str]]:
@@ -64,7 +66,9 @@ def test_no_process_of_its_user_looks_into_the_keeper() -> None:
 @pytest.mark.promise("A.memory")
 @pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.SEALED], ids=lambda one: one.value)
 def test_no_process_of_its_user_looks_into_the_shim_of_a_sandbox(profile: Profile) -> None:
-    """Nor into what makes the sandbox and stays: the first process of a PID namespace is a fork of the guardian."""
+    """Nor into what makes the sandbox and stays: the first process of a PID namespace is a fork of the
+    guardian.
+    """
     words = as_nobody()
     with open_folder() as folder, OrdinaryHouse(folder) as house, a_workspace(house) as workspace:
         steps = steps_of(house, offers_of(house), workspace, profile)

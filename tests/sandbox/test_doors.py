@@ -1,4 +1,6 @@
-"""Sandbox, limits and secrets through the doors: what each is told and what each tells, on one real server."""
+"""Sandbox, limits and secrets through the doors: what each is told and what each tells, on one real
+server.
+"""
 
 import json
 import os
@@ -62,7 +64,7 @@ def test_rest_tells_the_sandbox_and_refuses_what_it_cannot_be(server: OutliveSer
 def test_the_client_passes_everything_on(server: OutliveServer) -> None:
     with Client(state_dir=server.state_dir) as client:
         process = client.start(
-            ["sh", "-c", "echo ${#K}"], env_secrets={"K": CANARY}, profile="guarded", limits={"processes": 4000}
+            ["sh", "-c", "echo ${#K}"], env_secrets={"K": CANARY}, profile="guarded", limits={"processes": 4000}  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ) if os.geteuid() else client.start(
             ["sh", "-c", "echo ${#K}"], env_secrets={"K": CANARY}, profile="guarded", limits={"files": 64}
         )  # fmt: skip
@@ -103,7 +105,7 @@ def test_the_command_line_passes_everything_on(server: OutliveServer) -> None:
     shown = subprocess.run(told, env=environment, capture_output=True, timeout=60, check=True).stdout.decode()
     assert "sandbox  guarded: rlimit_core, no_new_privileges" in shown
     assert "secrets  K" in shown
-    missing = subprocess.run([*words, "--secret", "NOT_THERE", "true"], env=environment, capture_output=True, timeout=60, check=False)  # fmt: skip
+    missing = subprocess.run([*words, "--secret", "NOT_THERE", "true"], env=environment, capture_output=True, timeout=60, check=False)  # fmt: skip  # noqa: E501 -- cut nowhere better: a table, or another program's text
     assert missing.returncode == 125
     assert b"NOT_THERE" in missing.stderr
     assert _secret_files(server) == []
@@ -122,7 +124,10 @@ def test_the_command_line_takes_limits(server: OutliveServer) -> None:
     for words, sentence in (
         (
             ["file=64"],
-            "--limit 'file=64': a limit is NAME=VALUE, and the names are cpu, cpus, memory, files, processes.",
+            (
+                "--limit 'file=64': a limit is NAME=VALUE, and the names are cpu, cpus, memory, files, "
+                "processes."
+            ),
         ),
         (["memory=much"], "--limit 'memory=much': a size is a number of bytes"),
         (["files"], "--limit 'files': a limit is NAME=VALUE"),

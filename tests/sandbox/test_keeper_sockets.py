@@ -42,7 +42,9 @@ def offers(house: House) -> Capabilities:
 
 
 def _sockets(house: House) -> tuple[list[str], list[str]]:
-    """Return the sockets' files, and by which names /proc/net/unix lists them: a process's folder had another one at first."""
+    """Return the sockets' files, and by which names /proc/net/unix lists them: a process's folder had another
+    one at first.
+    """
     files = [str(house.state_dir / name) for name in ("keeper.sock", "guardian.sock")]
     files += [str(path) for path in house.state_dir.glob("processes/*/sock")]
     files += [str(path) for path in house.state_dir.glob("containers/*/runner.sock")]
@@ -51,9 +53,11 @@ def _sockets(house: House) -> tuple[list[str], list[str]]:
 
 
 def _everything_said(victim: str, folder: Path) -> list[bytes]:
-    """Return each word of the protocols of shims, of the guardian and of the supervisor, with everything it takes."""
+    """Return each word of the protocols of shims, of the guardian and of the supervisor, with everything it
+    takes.
+    """
     words = [
-        *(b"hello 1", b"keep rwp", b"close ioe", f"hold LIOE {folder}".encode(), f"spawn LIOE {folder}".encode()),
+        *(b"hello 1", b"keep rwp", b"close ioe", f"hold LIOE {folder}".encode(), f"spawn LIOE {folder}".encode()),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         *(b"release", b"release patient", b"quit", b"fork", b"exec", b"pong", b"retire", b""),
     ]  # fmt: skip
     bare: list[dict[str, object]] = [
@@ -102,7 +106,9 @@ def test_no_socket_of_the_keeper_serves_a_command(
 
 @pytest.fixture(scope="module")
 def contained(binary: Path) -> Iterator[ContainedHouse]:
-    """A keeper whose commands are in a container: the sockets of their minders and of the runner lie in its state folder."""
+    """A keeper whose commands are in a container: the sockets of their minders and of the runner lie in its
+    state folder.
+    """
     if not HAS_NAMESPACES:
         pytest.skip("only root may make a PID namespace")
     with open_folder() as folder, ContainedHouse(folder / "state", runner=binary) as kept:

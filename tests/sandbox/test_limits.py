@@ -1,4 +1,6 @@
-"""Limits of resources: what enforces them is told, they hold, and an end for want of memory is told as that."""
+"""Limits of resources: what enforces them is told, they hold, and an end for want of memory is told as
+that.
+"""
 
 import os
 import signal
@@ -81,13 +83,16 @@ async def test_a_fork_bomb_stays_small_and_leaves_nothing(engine: Engine, marker
 @pytest.mark.thorough
 @pytest.mark.skipif("cpu" not in _GROUPS, reason="no control group can limit processors here")
 async def test_a_share_of_a_processor_holds_for_the_whole_tree(engine: Engine) -> None:
-    """Two that would be busy for ever get a twentieth of a processor together, whatever else the machine does."""
+    """Two that would be busy for ever get a twentieth of a processor together, whatever else the machine
+    does.
+    """
     line = "timeout 1.5 sh -c 'while :; do :; done' & timeout 1.5 sh -c 'while :; do :; done' & wait; times"
     process = await run(engine, line, limits=Limits(cpus=0.05))
     assert process.record.sandbox.features == ("cgroup_cpus",)
     used = (await output_of(process))[0].decode().splitlines()[1]  # of the children, "0m0.080s 0m0.010s"
     user, system = (float(word[2:].rstrip("s")) for word in used.split())
-    # In 1.5 s and a little: 0.075. A slice of the scheduler may go beyond the quota, and is taken off the next one.
+    # In 1.5 s and a little: 0.075. A slice of the scheduler may go beyond the quota, and is taken off the
+    # next one.
     assert user + system < 0.5
     await settled(engine, process)
     machine = (await engine.sandboxes.offers()).machine
@@ -124,6 +129,7 @@ def test_without_control_groups_limits_are_the_kernels_of_each_process() -> None
         "group /g/outlive-x",
         "set 150000 /g/outlive-x/cpu.max",
         f"set {_MB} /g/outlive-x/memory.max",
+        "set 1 /g/outlive-x/memory.oom.group",
         "set 5 /g/outlive-x/pids.max",
         "cgroup /g/outlive-x",
     )

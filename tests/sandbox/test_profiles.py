@@ -1,4 +1,6 @@
-"""What each profile promises, tried from inside by a real program: with the real keeper, and as an ordinary user."""
+"""What each profile promises, tried from inside by a real program: with the real keeper, and as an ordinary
+user.
+"""
 
 import asyncio
 import json
@@ -20,10 +22,11 @@ from outlive.core.command import Command, Profile
 from outlive.engine import Engine
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
-from outlive.keeper.sandbox.steps import Machine
+from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of
 from tests.engine.engines import ME, an_engine, output_of
-from tests.keeper.house import House
+from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run
 
 _INSIDE = Path(__file__).with_name("inside.py")
@@ -55,7 +58,7 @@ _REFUSED: dict[Profile, set[str]] = {
     Profile.SEALED: _WORKSPACE | {"tcp"},
 }
 _TRIED = (
-    "write_here", "write_temporary", "write_outside", "truncate_outside", "remove_outside", "read_outside", "read_state",
+    "write_here", "write_temporary", "write_outside", "truncate_outside", "remove_outside", "read_outside", "read_state",  # noqa: E501 -- cut nowhere better: a table, or another program's text
     "read_home", "tcp", "udp", "abstract", "signal", "environ", "ptrace", "null", "stdout",
 )  # fmt: skip
 _PRIVILEGED = ("block_device", "mount")
@@ -64,7 +67,7 @@ _PRIVILEGED = ("block_device", "mount")
 @pytest.fixture(scope="module")
 def offers() -> Capabilities:
     """What this machine offers."""
-    return ask_offers("/")
+    return ask_offers("/", program=shim_program())
 
 
 @dataclass
@@ -143,7 +146,9 @@ def outside(tmp_path: Path, shared_house: House) -> Iterator[Outside]:
 
 @pytest.fixture
 async def sandboxed(shared_house: House, outside: Outside) -> AsyncIterator[Engine]:
-    """An engine whose commands have a home of the test's, and may read the interpreter and this repository."""
+    """An engine whose commands have a home of the test's, and may read the interpreter and this
+    repository.
+    """
     readable = (str(_REPOSITORY), sys.prefix, sys.base_prefix)
     async with an_engine(
         shared_house.state_dir,
@@ -192,25 +197,73 @@ async def test_a_profile_keeps_its_promises(
 
 
 @pytest.fixture
+def file_in_tmp(tmp_path: Path) -> Iterator[Path]:
+    """A file of others, directly in the folder that all share."""
+    file = Path(f"/tmp/other-{os.getpid()}-{tmp_path.name}")
+    file.touch()
+    yield file
+    file.unlink()
+
+
+def _found(name: str) -> list[str]:
+    return [folder for folder in ("/tmp", "/var/tmp", "/dev/shm") if os.path.exists(f"{folder}/{name}")]
+
+
+async def test_a_sealed_command_has_temporary_folders_of_its_own(
+    sandboxed: Engine, offers: Capabilities, tmp_path: Path, file_in_tmp: Path
+) -> None:
+    """Also where the state folder lies below one, as it does in tests."""
+    _require(offers, Profile.SEALED)
+    mark = f"mark-{os.getpid()}-{tmp_path.name}"
+    line = f"touch /tmp/{mark} /var/tmp/{mark} /dev/shm/{mark} && ls -A /tmp /var/tmp"
+    process = await sandboxed.starts.start(
+        Command(line=line, profile="sealed", cwd=str(tmp_path / "workspace"), stdio="merge"), owner=ME
+    )
+    out, _ = await output_of(process)
+    assert process.record.exit_code == 0, out
+    assert "own_tmp" in process.record.sandbox.features
+    assert out.decode().split().count(mark) == 2
+    assert file_in_tmp.name not in out.decode().split()
+    assert not _found(mark)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "writable", "is_own"),
+    [
+        (("/tmp", "/var/tmp"), ("/w", "/tmp/w"), True),
+        (("/tmp", "/var"), ("/w",), True),
+        (("/var/tmp",), ("/w",), False),
+        (("/tmp", "/var/tmp"), ("/w", "/tmp"), False),
+        (("/tmp", "/var/tmp"), ("/w", "/dev/shm"), False),
+        (("/tmp", "/var/tmp"), ("/w", "/var"), False),
+    ],
+)
+def test_own_temporary_folders_are_claimed_where_all_of_them_are_own(
+    hidden: tuple[str, ...], writable: tuple[str, ...], is_own: bool
+) -> None:
+    bounds = bounds_of(Profile.SEALED, Machine(), SandboxPlace(hidden=hidden, writable=writable))
+    assert bounds is not None
+    assert ("own_tmp" in bounds.features) is is_own
+
+
+@pytest.fixture
 def for_nobody() -> Iterator[Path]:
     """A folder that nobody may enter, with our source in it."""
     folder = open_folder_of_run()
     source = Path(outlive.__file__).parent
-    for name in ("core", "keeper", "protocols"):
+    for name in ("core", "keeper", "kernel", "protocols"):
         shutil.copytree(
             source / name, folder / "src" / "outlive" / name, ignore=shutil.ignore_patterns("*.pyc")
         )
     shutil.copy(source / "__init__.py", folder / "src" / "outlive")
     for name in ("inside.py", "starting.py"):
         shutil.copy(_INSIDE.with_name(name), folder)
+    shutil.copy(shim_program(), folder / "program")
     yield folder
     shutil.rmtree(folder)
 
 
-@pytest.mark.skipif(
-    not (_IS_ROOT and _SETPRIV and os.path.exists(_SYSTEM_PYTHON)),
-    reason="becoming another user takes root, setpriv and a Python that he may run",
-)
+@pytest.mark.root("only root can become another user")
 @pytest.mark.parametrize("profile", list(_REFUSED))
 def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, profile: Profile) -> None:
     outside = _outside(for_nobody, user=_NOBODY)
@@ -236,10 +289,7 @@ def test_a_profile_keeps_its_promises_for_an_ordinary_user(for_nobody: Path, pro
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(
-    not (_IS_ROOT and _SETPRIV and os.path.exists(_SYSTEM_PYTHON)),
-    reason="becoming another user takes root, setpriv and a Python that he may run",
-)
+@pytest.mark.root("only root can become another user")
 @pytest.mark.promise("S0.3.profile")
 @pytest.mark.parametrize("profile", [Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED])
 def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path, profile: Profile) -> None:
@@ -291,6 +341,7 @@ def _as_nobody(folder: Path, *words: str) -> Any:  # noqa: ANN401 - JSON
             *(_SYSTEM_PYTHON, "-S", "-s", "-P", str(folder / "starting.py"), *words),
         ],
         cwd=folder / "workspace",
+        env={**os.environ, SHIM_VARIABLE: str(folder / "program")},
         capture_output=True,
         timeout=60,
         check=False,

@@ -1,4 +1,6 @@
-"""Control groups of version 2: what needs no controllers in this machine's hierarchy, the rest on a kernel of its own."""
+"""Control groups of version 2: what needs no controllers in this machine's hierarchy, the rest on a kernel of
+its own.
+"""
 
 import json
 import os
@@ -9,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.runner_build import cache_folder, runner_binary
+from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.cgroups import LEAF, mount_point, remove_groups
+from tests.keeper.house import shim_program
 
 _ROOT = mount_point("cgroup2", "")
 _CAN_MAKE = _ROOT is not None and os.access(_ROOT, os.W_OK) and os.geteuid() == 0
@@ -39,7 +42,6 @@ echo "+cpu +memory +pids" > /sys/fs/cgroup/cgroup.subtree_control
 mkdir -p /sys/fs/cgroup/unit/{leaf}
 echo $$ > /sys/fs/cgroup/unit/{leaf}/cgroup.procs
 cd {repository}
-export XDG_CACHE_HOME={cache}
 {python} -m pytest -q -rs -p no:cacheprovider --basetemp=/tmp/t tests/sandbox/test_limits.py
 echo "exit code $?"
 echo "groups left: $(ls -d /sys/fs/cgroup/unit/*/ | xargs -n 1 basename | tr '\\n' ' ')"
@@ -56,7 +58,12 @@ def test_a_command_enters_its_group_and_the_group_goes_away() -> None:
     source = str(_REPOSITORY / "src")
     try:
         ran = subprocess.run(
-            words, env={"PYTHONPATH": source}, capture_output=True, text=True, timeout=60, check=True
+            words,
+            env={"PYTHONPATH": source, SHIM_VARIABLE: shim_program()},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
         )
         assert f"0::/{os.path.basename(folder)}" in ran.stdout.splitlines()
     finally:
@@ -65,6 +72,7 @@ def test_a_command_enters_its_group_and_the_group_goes_away() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.root("its kernel has the rights of its caller's files")
 @pytest.mark.skipif(
     _LINUX is None and not os.environ.get("OUTLIVE_REQUIRE_PROGRAMS"),
     reason="no user-mode Linux (the program linux.uml) on this machine",
@@ -78,14 +86,11 @@ def test_limits_hold_in_groups_of_the_second_version(tmp_path: Path) -> None:
     assert _LINUX is not None, "the package user-mode-linux is missing"
     init = tmp_path / "init"
     # Compiled here: in there the compiler takes minutes, and can write nothing.
-    cache = cache_folder(os.environ)
-    runner_binary(os.uname().machine, cache)
-    init.write_text(
-        _INIT.format(leaf=LEAF, repository=_REPOSITORY, python=sys.executable, cache=cache.parent)
-    )
+    shim_program()
+    init.write_text(_INIT.format(leaf=LEAF, repository=_REPOSITORY, python=sys.executable))
     init.chmod(0o755)
     words = [
-        _LINUX, "mem=1536M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "quiet",
+        _LINUX, "mem=1536M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}", "quiet",  # noqa: E501 -- cut nowhere better: a table, or another program's text
         "con=null", "con0=fd:0,fd:1", f"uml_dir={tmp_path}",
     ]  # fmt: skip
     ran = subprocess.run(

@@ -12,6 +12,7 @@ import pytest
 
 from outlive.core.command import Profile
 from tests.attacks.attacking import create_token
+from tests.keeper.house import shim_program
 from tests.sandbox.houses import USERS
 from tests.sandbox.ordinary import NOBODY, open_folder, ordinary_outlive, own_folder
 from tests.support.server import OutliveServer, outlive_command
@@ -33,7 +34,7 @@ with socket.socket(socket.AF_UNIX) as link:
         answer += chunk
 head, _, body = answer.partition(b"\\r\\n\\r\\n")
 print(json.dumps([int(head.split()[1]), body.decode(errors="replace")]))
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @pytest.fixture(params=USERS)
@@ -50,6 +51,7 @@ def served(
     with open_folder() as folder:
         monkeypatch.setenv("OUTLIVE_TEST_COMMAND", shlex.join(words))
         monkeypatch.setenv("HOME", str(own_folder(folder / "home")))
+        shim_program()  # compiled by us: that user may not write into the package
         with OutliveServer(own_folder(folder / "state")) as server:
             assert f"\nUid:\t{NOBODY}\t" in Path(f"/proc/{server.pid}/status").read_text()
             yield server, own_folder(folder / "w")

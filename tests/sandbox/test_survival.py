@@ -1,4 +1,6 @@
-"""Sandboxed commands under kills of the keeper: output exact, codes exact, and the whole tree under control."""
+"""Sandboxed commands under kills of the keeper: output exact, codes exact, and the whole tree under
+control.
+"""
 
 import asyncio
 import os
@@ -13,12 +15,12 @@ from outlive.core.lifecycle import State
 from outlive.engine import Engine, Process
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.engine.engines import ME, an_engine, output_of, run, settled
-from tests.keeper.house import House, is_paused
+from tests.keeper.house import House, is_paused, shim_program
 from tests.support.processes import Gate, Marker, poll_until
 
 pytestmark = pytest.mark.thorough
 
-_OBSTACLES = ask_offers("/").obstacles
+_OBSTACLES = ask_offers("/", program=shim_program()).obstacles
 PROFILES = [
     pytest.param(
         profile,
@@ -69,7 +71,10 @@ async def test_a_signal_is_the_end_that_is_told(engine: Engine, tmp_path: Path, 
 async def test_the_command_leads_its_session_and_its_tree_is_paused_and_ended(
     engine: Engine, marker: Marker, tmp_path: Path, profile: Profile
 ) -> None:
-    line = f"trap 'echo told; exit 5' TERM; {marker.sleep} & (setsid {marker.sleep} &); env -i setsid {marker.sleep} & wait"
+    line = (
+        f"trap 'echo told; exit 5' TERM; {marker.sleep} & (setsid {marker.sleep} &); env -i setsid "
+        f"{marker.sleep} & wait"
+    )
     process = await _start(engine, line, profile, tmp_path)
     pid = process.record.pid
     assert pid is not None

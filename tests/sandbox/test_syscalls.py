@@ -1,4 +1,6 @@
-"""Filters of system calls: the assembler against a machine of our own, the numbers against the kernel's headers."""
+"""Filters of system calls: the assembler against a machine of our own, the numbers against the kernel's
+headers.
+"""
 
 import os
 import shutil

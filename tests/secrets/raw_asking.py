@@ -1,6 +1,8 @@
-"""Asks for a process's secrets at every door, and prints what came of each: run by a person, or inside of a command.
+"""Asks for a process's secrets at every door, and prints what came of each: run by a person, or inside of a
+command.
 
-Argument: a JSON object of what there is (see `test_raw_reads`). Prints {door: [slug of the refusal or "ok", whether the secret was seen]}.
+Argument: a JSON object of what there is (see `test_raw_reads`). Prints {door: [slug of the refusal or "ok",
+whether the secret was seen]}.
 """
 
 import http.client

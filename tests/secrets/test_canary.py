@@ -1,4 +1,6 @@
-"""The canaries: the server's key, a value of `env_secrets` and a printed token show up nowhere, across kills."""
+"""The canaries: the server's key, a value of `env_secrets` and a printed token show up nowhere, across
+kills.
+"""
 
 import json
 import time
@@ -328,7 +330,9 @@ def test_redaction_can_be_switched_off(serve: ServerFactory) -> None:
 
 
 def test_patterns_of_the_operators_own_are_hidden_everywhere(serve: ServerFactory) -> None:
-    """At the doors, in records and logs, while the server runs, and from files alone; `secrets` hides them, too."""
+    """At the doors, in records and logs, while the server runs, and from files alone; `secrets` hides them,
+    too.
+    """
     own = "k3y" + "9" * 5
     extra = ("--redact-extra", "acme_[a-z0-9]{8}\nnever_[0-9]{8}")
     server = serve("--redact", "secrets", *extra, MCP_API_KEY=KEY)

@@ -1,4 +1,6 @@
-"""Every door says how many secrets it shows as stars: one table, of a process with three on stdout and one on stderr."""
+"""Every door says how many secrets it shows as stars: one table, of a process with three on stdout and one on
+stderr.
+"""
 
 import contextlib
 import json
@@ -293,7 +295,10 @@ def test_the_words_of_a_command_count_where_they_are_shown(tmp_path: Path) -> No
 
 
 def _said(*words: str) -> tuple[str, str]:
-    """Run the command line with its stderr at a terminal, and nothing else; return what it said on stdout and there."""
+    """Run the command line with its stderr at a terminal, and nothing else.
+
+    Return what it said on stdout and there.
+    """
     ours, theirs = pty.openpty()
     done = subprocess.run(
         [*outlive_command(), *words],
@@ -337,7 +342,10 @@ def test_the_command_line_tells_a_person(server: OutliveServer, speaker: str) ->
 def test_a_secret_that_comes_in_pieces_counts_once(server: OutliveServer) -> None:
     """Over reads of any size, and while it is still written."""
     rest = RestCaller(server.rest_url)
-    command = "printf 'ghp_'; for c in Vr5tUv7 wXy9zAb1c De3fGh5iJk 7lMn9oPq1r; do printf $c; sleep 0.05; done; echo"
+    command = (
+        "printf 'ghp_'; for c in Vr5tUv7 wXy9zAb1c De3fGh5iJk 7lMn9oPq1r; do printf $c; sleep 0.05; "
+        "done; echo"
+    )
     started = rest.call("POST", "/v1/processes", {"command": command}, expect=201).json
     with rest.stream(f"/v1/processes/{started['process_id']}/follow") as response:
         events = [event.data for event in events_of(response)]

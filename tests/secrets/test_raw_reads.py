@@ -1,4 +1,6 @@
-"""Who is shown secrets, at every door by one table: the scope admin, from outside, each time after an entry in the audit log."""
+"""Who is shown secrets, at every door by one table: the scope admin, from outside, each time after an entry
+in the audit log.
+"""
 
 import itertools
 import json

@@ -42,7 +42,9 @@ class Page(HTMLParser):
                 self.described.append(value or "")
 
     def target(self, link: str) -> tuple[str, str] | None:
-        """Return the file in the site and the anchor that a link leads to; None where it leads out of the site."""
+        """Return the file in the site and the anchor that a link leads to; None where it leads out of the
+        site.
+        """
         parts = urlsplit(link)
         if parts.scheme:
             return None

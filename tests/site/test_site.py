@@ -1,4 +1,6 @@
-"""`make docs`: each link and anchor leads somewhere, no page is an orphan, and nothing comes from elsewhere."""
+"""`make docs`: each link and anchor leads somewhere, no page is an orphan, and nothing comes from
+elsewhere.
+"""
 
 import shutil
 import subprocess

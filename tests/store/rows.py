@@ -4,11 +4,11 @@ from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
 
+from outlive.core.command import BootTime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord, StartOrigin
-from outlive.store.retention import BootTime
 from outlive.store.rows import StoredProcess
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,4 +1,6 @@
-"""The audit log on disk: what a change, a cut, a crash and a full disk leave, and what a check tells of each."""
+"""The audit log on disk: what a change, a cut, a crash and a full disk leave, and what a check tells of
+each.
+"""
 
 import itertools
 import json

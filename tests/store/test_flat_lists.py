@@ -1,7 +1,8 @@
-"""A list costs what it answers, not what was ever run: steps of SQLite's machine are counted, no clock is asked."""
+"""A list costs what it answers, not what was ever run: steps of SQLite's machine are counted, no clock is
+asked.
+"""
 
 import asyncio
-import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.store.registry import Registry
-from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.schema import MIGRATIONS
+from outlive.store.rows import ProcessFilter, StoredProcess
 from tests.store.rows import START, a_row, stored_processes
 
 pytestmark = pytest.mark.promise("W.list.flat")
@@ -166,20 +166,6 @@ async def test_changed_tags_are_found_and_old_ones_are_not(tmp_path: Path) -> No
         registry.remove([a_row(2).record.process_id])
         await registry.flush()
         assert await registry._read("SELECT * FROM process_tags", []) == []
-
-
-async def test_tags_of_a_registry_without_their_table_are_found(tmp_path: Path) -> None:
-    """A file of the version before: its rows stay, and are found by what they carry."""
-    path = tmp_path / "registry.db"
-    with sqlite3.connect(path) as older:
-        for number, script in enumerate(MIGRATIONS[:4], start=1):
-            older.executescript(f"{script} PRAGMA user_version = {number};")
-        row = a_row(1, tags={"a": "1"}).to_row()[: COLUMNS.index("ended_boot_id")]
-        older.execute(f"INSERT INTO processes VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608 - question marks
-    older.close()
-    async with Registry(str(path)) as registry:
-        found = await registry.list(ProcessFilter(principal="me", tags={"a": "1"}), limit=9)
-        assert [row.record.process_id for row in found] == [a_row(1).record.process_id]
 
 
 @pytest.mark.promise("W.list.flat")

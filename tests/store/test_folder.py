@@ -39,7 +39,9 @@ def write_spec(folder: Path, record: ProcessRecord) -> None:
 
 def write_pid(folder: Path) -> None:
     """Write the pid file of a command that was spawned."""
-    record = PidRecord(pid=77, start_ticks=1, started_ns=5_000, boottime_ns=1, shim_pid=2, boot_id="boot")
+    record = PidRecord(
+        pid=77, start_ticks=1, started_ns=5_000, boottime_ns=1, shim_pid=2, input_pipe=3, boot_id="boot"
+    )
     (folder / "pid").write_bytes(b"starting\n" + encode_pid(record))
 
 
@@ -122,7 +124,9 @@ def test_a_live_process_runs_or_is_paused_or_is_stopping(tmp_path: Path) -> None
     assert load(tmp_path, is_live=True)[0].record.state is State.RUNNING
     (tmp_path / "paused").write_text("sigstop\n")
     assert load(tmp_path, is_live=True)[0].record.state is State.PAUSED
-    (tmp_path / "stop").write_text(json.dumps({"cause": 5, "grace_s": 1, "at_ns": 1, "note": "Good night."}))
+    (tmp_path / "stop").write_text(
+        json.dumps({"cause": 5, "grace_s": 1, "boottime_ns": 1, "note": "Good night."})
+    )
     stored, note = load(tmp_path, is_live=True)
     assert (stored.record.cause, note) == (Cause.SHUTDOWN, "Good night.")
     (tmp_path / "exit").write_bytes(encode_exit(ExitRecord(kind="exited", number=3, ended_ns=9_000)))

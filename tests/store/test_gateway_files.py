@@ -1,4 +1,6 @@
-"""What a node keeps of the servers that it has joined: whole or not at all, for its owner only, and a mark for the keeper."""
+"""What a node keeps of the servers that it has joined: whole or not at all, for its owner only, and a mark
+for the keeper.
+"""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""The program that makes indexes, over a real server's processes: what it makes, that a kill costs nothing, and that it goes with a process."""
+"""The program that makes indexes, over a real server's processes: what it makes, that a kill costs nothing,
+and that it goes with a process.
+"""
 
 import stat
 import subprocess

@@ -1,4 +1,6 @@
-"""Searching one process's output: every line that matches is found once, whatever its pieces, and nothing that is hidden."""
+"""Searching one process's output: every line that matches is found once, whatever its pieces, and nothing
+that is hidden.
+"""
 
 import re
 

@@ -1,4 +1,6 @@
-"""The index of a log: it never says no where the log has a match, whatever was written, hidden, released, cut or damaged."""
+"""The index of a log: it never says no where the log has a match, whatever was written, hidden, released, cut
+or damaged.
+"""
 
 import random
 from pathlib import Path
@@ -98,7 +100,8 @@ def test_with_an_index_the_same_lines_are_found(
         patch.setattr(log_index, "GROUP_BYTES", group)
         indexed(folder, group)
         assert LogIndex(str(folder), _KEY).covered(0) == keeper.sizes[0]
-        # Lines that lie across a gap begin where the search begins to read: what counts is that each match is found.
+        # Lines that lie across a gap begin where the search begins to read: what counts is that each match is
+        # found.
         ends = [(stream, end) for stream, _, end in found(folder, query, with_index=False)[0]]
         assert [(stream, end) for stream, _, end in found(folder, query, with_index=True)[0]] == ends
 

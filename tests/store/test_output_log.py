@@ -69,7 +69,9 @@ def test_reading_from_the_beginning_gives_every_byte_in_the_order_of_writing(
 def test_reading_from_any_cursor_repeats_nothing_and_loses_nothing(
     history: list[tuple[int, bytes, bool]], data: st.DataObject, limit: int
 ) -> None:
-    """Also from a pair of offsets that lies on no moment of the writing: partial lines are held back per stream."""
+    """Also from a pair of offsets that lies on no moment of the writing: partial lines are held back per
+    stream.
+    """
     with written(history) as (keeper, log):
         cursor = Cursor(
             data.draw(st.integers(0, keeper.sizes[0])), data.draw(st.integers(0, keeper.sizes[1]))
@@ -296,7 +298,7 @@ def test_plain_bytes_are_read_into_a_buffer_and_others_are_left_to_pread(tmp_pat
     folder.close()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.root("only root can be somebody else")
 def test_who_may_read_a_log_without_owning_it_reads_it() -> None:
     """Not to note the time of reading is the owner's to ask for (open(2), O_NOATIME)."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:

@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlive.core.command import BootTime
 from outlive.core.errors import BackendUnavailable, StoreCorrupt
 from outlive.core.identity import id_to_bytes
 from outlive.core.lifecycle import State
@@ -21,7 +23,6 @@ from outlive.core.process import Owner
 from outlive.store import registry as registry_module
 from outlive.store.registry import Registry
 from outlive.store.retention import (
-    BootTime,
     Candidate,
     ClockReading,
     Retention,
@@ -30,7 +31,7 @@ from outlive.store.retention import (
     select_removable,
 )
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
-from outlive.store.schema import MIGRATIONS
+from outlive.store.schema import SCHEMA, VERSION
 from outlive.store.writer import open_registry
 from tests.store.rows import a_row, stored_processes
 from tests.support.processes import poll_until
@@ -93,8 +94,7 @@ def test_sql_and_python_agree_on_who_is_wanted(
     before = data.draw(st.sampled_from([None, *(row.record.process_id for row in rows)]))
     wanted = replace(wanted, before=before)
     connection = sqlite3.connect(":memory:")
-    for script in MIGRATIONS:
-        connection.executescript(script)
+    connection.executescript(SCHEMA)
     places = ", ".join("?" * len(COLUMNS))
     insert = f"INSERT INTO processes VALUES ({places})"  # noqa: S608 - our own question marks
     connection.executemany(insert, [row.to_row() for row in rows])
@@ -203,7 +203,7 @@ async def test_removed_rows_are_gone_and_counters_stay(tmp_path: Path) -> None:
         assert await registry.counter("n") == 7
 
 
-@pytest.mark.parametrize("damage", ["text", "newer", "torn"])
+@pytest.mark.parametrize("damage", ["text", "another schema", "torn"])
 async def test_a_file_that_cannot_be_used_is_set_aside(tmp_path: Path, damage: str) -> None:
     """The folders are the truth: a damaged index is no reason not to start."""
     path = tmp_path / "registry.db"
@@ -221,9 +221,10 @@ def do_damage(path: Path, damage: str) -> None:
         path.write_bytes(b"this is no database" * 500)
     else:
         connection = open_registry(str(path), now_s=0)
-        connection.execute(f"PRAGMA user_version = {99 if damage == 'newer' else 1}")
         if damage == "torn":
             connection.execute("DROP TABLE counters")
+        else:
+            connection.execute(f"PRAGMA user_version = {VERSION + 1}")
         connection.close()
 
 
@@ -274,7 +275,9 @@ async def test_reading_a_table_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 async def test_an_id_later_than_all_others_is_unknown_without_a_look_into_the_file(tmp_path: Path) -> None:
-    """The start that brings it is new: a question to another thread for each would cost a node a tenth of the start."""
+    """The start that brings it is new: a question to another thread for each would cost a node a tenth of the
+    start.
+    """
     path = str(tmp_path / "registry.db")
     earlier, known, later = (a_row(number) for number in (1, 2, 3))
     async with Registry(path) as registry:
@@ -358,7 +361,9 @@ def test_tags_are_stored_as_json() -> None:
 
 
 async def test_a_counter_is_read_as_it_was_set_last_however_far_the_writer_is(tmp_path: Path) -> None:
-    """A project's numbers are read again when they were forgotten: an older count would name two processes alike."""
+    """A project's numbers are read again when they were forgotten: an older count would name two processes
+    alike.
+    """
     async with Registry(str(tmp_path / "registry.db")) as registry:
         for value in range(1, 300):
             registry.count_to("n", value)
@@ -377,7 +382,9 @@ async def test_a_counter_is_read_as_it_was_set_last_however_far_the_writer_is(tm
 def test_each_removal_is_put_down_to_the_part_of_the_rule_that_takes_it(
     ends: list[tuple[int, int]], rule: Retention
 ) -> None:
-    """A part that sets no limit takes nothing, and without the part that takes it a process would stay or go by another."""
+    """A part that sets no limit takes nothing, and without the part that takes it a process would stay or go
+    by another.
+    """
     candidates = [Candidate(f"{number:026d}", ended, size) for number, (ended, size) in enumerate(ends)]
     taken = judge(candidates, rule, now_ns=100)
     assert sorted(taken) == select_removable(candidates, rule, now_ns=100)
@@ -387,3 +394,21 @@ def test_each_removal_is_put_down_to_the_part_of_the_rule_that_takes_it(
     for process_id, part in taken.items():
         is_old = rule.max_age_s is not None and by_id[process_id].ended_ns < 100 - round(rule.max_age_s * 1e9)
         assert (part == "age") == is_old
+
+
+async def test_a_list_that_lacks_rows_can_be_told_from_one_that_is_whole(tmp_path: Path) -> None:
+    """The disk does not answer, and comes back just as the list goes without it."""
+    answers = threading.Event()
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        registry.put(a_row(1))
+        await registry.flush()
+        connection = registry._connection
+        assert connection is not None
+        connection.set_progress_handler(lambda: not answers.wait(60.0), 1)
+        lacking = await registry.list(ProcessFilter(), limit=9, may_lack=True)
+        answers.set()
+        assert await registry.find(a_row(1).record.process_id) == a_row(1)
+        assert (lacking, registry.is_silent) == ([], True)
+        await poll_until(lambda: not registry.is_silent)
+        assert await registry.list(ProcessFilter(), limit=9, may_lack=True) == [a_row(1)]
+        assert not registry.is_silent

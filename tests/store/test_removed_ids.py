@@ -1,4 +1,6 @@
-"""The ids of removed processes: they are known over a restart, damage costs no other one, and there is an end to them."""
+"""The ids of removed processes: they are known over a restart, damage costs no other one, and there is an end
+to them.
+"""
 
 from pathlib import Path
 

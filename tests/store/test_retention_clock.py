@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.store.retention import BootTime, ClockReading, RetentionClock
+from outlive.core.command import BootTime
+from outlive.store.retention import ClockReading, RetentionClock
 
 pytestmark = pytest.mark.promise("W.retention.clock")
 
@@ -140,7 +141,7 @@ def test_a_record_of_an_unknown_boot_is_as_old_as_the_wall_clock_said() -> None:
     assert clock.at(BootTime("other", 5), wall_ns=7) == clock.at(None, wall_ns=7) == 7
 
 
-def test_a_folder_of_an_earlier_version_begins_with_what_a_record_of_this_boot_tells() -> None:
+def test_a_folder_without_a_clock_begins_with_what_a_record_of_this_boot_tells() -> None:
     """Issue 19: the clock was set forward by 40 days since."""
     world = _World()
     ended, world = world.reading, replace(world.passes(_DAY), wrong_ns=40 * _DAY)

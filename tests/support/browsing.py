@@ -1,6 +1,8 @@
-"""A real Chromium without a screen, driven by Playwright: `Chromium`, its windows, and `pages`, which serves folders to them.
+"""A real Chromium without a screen, driven by Playwright: `Chromium`, its windows, and `pages`, which serves
+folders to them.
 
-Playwright is imported when the first browser is started: tests are collected without it, and skipped where it is not installed.
+Playwright is imported when the first browser is started: tests are collected without it, and skipped where it
+is not installed.
 """
 
 import contextlib
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import CDPSession, Locator, Page
     from playwright.sync_api._generated import LocatorAssertions
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 _WORDS = [
     "--no-sandbox",  # it runs as root in continuous integration, and shows pages of ours
     "--disable-gpu",
@@ -46,7 +48,6 @@ class Browser:
     """One window of it: a page with cookies, storage and a cache of its own. Methods block."""
 
     def __init__(self, page: "Page") -> None:
-        """Sit down before a page."""
         self.page = page
         self.console: list[str] = []  # what the page's console has said, oldest first
         page.on("console", lambda message: self.console.append(message.text))
@@ -82,7 +83,9 @@ class Browser:
         self.page.keyboard.type(text)
 
     def click(self, selector: str) -> None:
-        """Click into the middle of what a selector names, once it is there, stands still, and nothing lies above it."""
+        """Click into the middle of what a selector names, once it is there, stands still, and nothing lies
+        above it.
+        """
         self.page.locator(selector).first.click()
 
     @property
@@ -130,7 +133,6 @@ class Chromium:
     """One running Chromium, which has windows that know nothing of each other."""
 
     def __init__(self, program: "Program") -> None:
-        """Take a started one."""
         self._program = program
 
     @contextlib.contextmanager
@@ -164,11 +166,14 @@ class Chromium:
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Chromium]:
-    """Yield a browser that nobody has used; skip the test where there is none, unless OUTLIVE_REQUIRE_PROGRAMS forbids that.
+    """Yield a browser that nobody has used.
+
+    Skip the test where there is none, unless OUTLIVE_REQUIRE_PROGRAMS forbids that.
 
     The thread counts as one that runs an event loop until it has ended: `asyncio.run` refuses there.
     """
-    # Of one make: the first leaves out the browser's own windows, which nobody sees here, and takes a third of the processor time.
+    # Of one make: the first leaves out the browser's own windows, which nobody sees here, and takes a third
+    # of the processor time.
     known = ("chromium-headless-shell", "chromium", "google-chrome")
     program = next(filter(None, map(shutil.which, known)), None)
     reason = None if program else "no browser is installed (Debian: apt-get install chromium-headless-shell)"
@@ -222,7 +227,10 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def pages(folder: Path, *, packages: Path | None = None) -> Iterator[str]:
-    """Serve a new folder, with `packages` as its `node_modules`, as `python -m http.server` does; yield its origin."""
+    """Serve a new folder, with `packages` as its `node_modules`, as `python -m http.server` does.
+
+    Yield its origin.
+    """
     folder.mkdir()
     if packages is not None:
         os.symlink(packages, folder / "node_modules")

@@ -1,4 +1,6 @@
-"""A Docker daemon of the tests' own, through scripts/docker.sh: started, killed, started again, and ended with all it started."""
+"""A Docker daemon of the tests' own, through scripts/docker.sh: started, killed, started again, and ended
+with all it started.
+"""
 
 import os
 import shutil
@@ -17,7 +19,6 @@ class Dockerd:
     """One daemon; everything that it keeps lies in `folder`."""
 
     def __init__(self, folder: Path) -> None:
-        """Take a folder that does not exist yet; its path is short: sockets lie in it."""
         self.folder = folder
         self.host = f"unix://{folder}/docker.sock"
 

@@ -6,15 +6,20 @@ from outlive.core.hints import Door
 
 # What only a JSON-RPC caller can follow.
 _JSON_RPC = (
-    r"the method's|\bframe|jsonrpc|\b[Aa]ttach again|\bUse (?:list|execute)\b|with execute\b|(?:of|in) this connection"
+    r"the method's|\bframe|jsonrpc|\b[Aa]ttach again|\bUse (?:list|execute)\b|with execute\b|(?:of|in) "
+    r"this connection"
     r"|\bpass process_id|\bthe last message\b|for our client"
 )
 _TOOLS = r"\bterminal_[a-z]+|\bcommand_[a-z]+|\blist_processes\b|input schema|tools/"
 _HTTP = r"\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|\bAuthorization: |\bX-API-Key\b"
 # A header is also how a token comes to the MCP door.
 FOREIGN: Mapping[Door, str] = {
-    "cli": rf'{_JSON_RPC}|{_TOOLS}|{_HTTP}|"\w+": |\bconcurrent\b|\bprocess_id\b|\bJSON\b|(?<!--)\bcwd\b|in env\b',
+    "cli": (
+        rf'{_JSON_RPC}|{_TOOLS}|{_HTTP}|"\w+": '
+        r"|\bconcurrent\b|\bprocess_id\b|\bJSON\b|(?<!--)\bcwd\b|in env\b"
+    ),
     "rest": rf"{_JSON_RPC}|{_TOOLS}|\bOUTLIVE_TOKEN\b",
-    "mcp": r"the method's|\bframe|\b[Aa]ttach again|\bexecute,|with execute\b|\b(?:GET|POST|PUT|DELETE) /|/openapi\.json|"
+    "mcp": r"the method's|\bframe|\b[Aa]ttach again|\bexecute,|with execute\b|\b(?:GET|POST|PUT|DELETE) "
+    r"/|/openapi\.json|"
     r"this connection|\bpass process_id|\bthe last message\b|\"method\": ?\"execute\"",
 }

@@ -14,11 +14,15 @@ _SUBREAPER = (
     ' subprocess.run(["/bin/sh", "-c", "SLEEP & SLEEP & wait"])\''
 )
 PID_NAMESPACE = "pid namespace"
+# An ordinary user may make one in a user namespace only.
+UNSHARE = ("unshare", "-fp" if os.geteuid() == 0 else "-Urfp")
 
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """A shell line (SLEEP carries the mark), how many marked processes there are, whether the main process stays."""
+    """A shell line (SLEEP carries the mark), how many marked processes there are, whether the main process
+    stays.
+    """
 
     line: str
     count: int
@@ -35,7 +39,7 @@ CASES: dict[str, Escape] = {
     "fork chain": Escape(
         "chain() { if [ $1 -gt 0 ]; then (chain $(($1 - 1))) & fi; SLEEP & wait; }; chain 12; wait", 13
     ),
-    PID_NAMESPACE: Escape("unshare -fp sh -c 'SLEEP & SLEEP' & wait", 2),
+    PID_NAMESPACE: Escape(f"{' '.join(UNSHARE)} sh -c 'SLEEP & SLEEP' & wait", 2),
     "stopped": Escape("sh -c 'kill -STOP $$; true' & SLEEP & wait", 1),
     "root cgroup": Escape(f"{_TO_ROOT_CGROUP}; SLEEP & SLEEP & wait", 2),
     "own session, cgroup and subreaper": Escape(f"{_TO_ROOT_CGROUP}; setsid {_SUBREAPER} & wait", 2),

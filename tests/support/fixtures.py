@@ -22,7 +22,9 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutliveServer]:
-    """One server with default settings for all tests that neither kill nor configure it, executed as users do."""
+    """One server with default settings for all tests that neither kill nor configure it, executed as users
+    do.
+    """
     with OutliveServer(tmp_path_factory.mktemp("s") / "state", is_executed=True) as shared:
         yield shared
 
@@ -32,6 +34,12 @@ def own_server(tmp_path: Path) -> Iterator[OutliveServer]:
     """A server of the test's own, to be killed and started again."""
     with OutliveServer(tmp_path / "state") as own:
         yield own
+
+
+@pytest.fixture
+def stays_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no process of a keeper be continued that a test has stopped: as if it waited for a disk."""
+    monkeypatch.setenv("OUTLIVE_DEGRADE", "wake")
 
 
 @pytest.fixture

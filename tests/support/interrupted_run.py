@@ -1,6 +1,9 @@
-"""Tests that never end, for `tests.house.test_interrupted`, which interrupts their run; collected by name only.
+"""Tests that never end, for `tests.house.test_interrupted`, which interrupts their run.
 
-Each starts a server with commands that are hard to find again, and writes what there is to be found into INTERRUPTED_RUN.
+Collected by name only.
+
+Each starts a server with commands that are hard to find again, and writes what there is to be found into
+INTERRUPTED_RUN.
 """
 
 import json
@@ -21,7 +24,10 @@ from tests.support.server import OutliveServer
 @pytest.mark.parametrize("number", [1, 2])
 def test_is_interrupted(own_server: OutliveServer, marker: Marker, tmp_path: Path, number: int) -> None:
     """A child without environment, a daemon, and one that is deaf."""
-    line = f"env -i setsid {marker.sleep} & (setsid {marker.sleep} &) & trap '' TERM HUP INT; {marker.sleep}; sleep 600"
+    line = (
+        f"env -i setsid {marker.sleep} & (setsid {marker.sleep} &) & trap '' TERM HUP INT; "
+        f"{marker.sleep}; sleep 600"
+    )
     Requests(own_server).start(line)
     while len(marker.pids()) < 3:
         pass

@@ -1,4 +1,6 @@
-"""A shell program that writes to both streams at full speed with pauses between, and ends with a code of its own."""
+"""A shell program that writes to both streams at full speed with pauses between, and ends with a code of its
+own.
+"""
 
 from dataclasses import dataclass
 
@@ -7,7 +9,10 @@ PACED_CODE = 23
 
 @dataclass(frozen=True, slots=True)
 class Paced:
-    """`rounds` times a hundred lines to stdout and one to stderr; a pause of 50 ms after every `burst` rounds."""
+    """`rounds` times a hundred lines to stdout and one to stderr.
+
+    A pause of 50 ms after every `burst` rounds.
+    """
 
     rounds: int
     burst: int

@@ -1,6 +1,8 @@
-"""Servers as forks of a process that has their modules loaded: nine tenths of a server's processor time are its imports.
+"""Servers as forks of a process that has their modules loaded: nine tenths of a server's processor time are
+its imports.
 
-A run starts more than a thousand servers. What a fork is, and what it is not, stands in `preloaded_program`, which is that process.
+A run starts more than a thousand servers. What a fork is, and what it is not, stands in `preloaded_program`,
+which is that process.
 """
 
 import contextlib
@@ -18,14 +20,15 @@ from pathlib import Path
 from typing import IO
 
 _PADDING = "-" * 8192  # room for the command lines of forks
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 
 
 class ForkedProcess:
-    """A process that is no child of ours, with those methods of `subprocess.Popen` that tests of servers use."""
+    """A process that is no child of ours, with those methods of `subprocess.Popen` that tests of servers
+    use.
+    """
 
     def __init__(self, pid: int, pidfd: int, *, ended: int, stdout: IO[bytes]) -> None:
-        """Take over the descriptors: a pidfd, a pipe that brings the exit code, and the other end of its stdout."""
         self.pid = pid
         self.stdout = stdout
         self._pidfd = pidfd
@@ -70,7 +73,6 @@ class Preloaded:
     """The process that forks; ends with this one. Requests may come from several threads."""
 
     def __init__(self) -> None:
-        """Start it; it is ready when it answers its first request."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control = ours
         self._one_at_a_time = threading.Lock()

@@ -1,11 +1,14 @@
-"""Has the modules of `outlive serve` loaded, and forks itself for each server that a test asks for: a process of its own.
+"""Has the modules of `outlive serve` loaded, and forks itself for each server that a test asks for: a process
+of its own.
 
-Run as `python preloaded_program.py PADDING` by `tests.support.preloaded`, with a socket as stdin. A request is one message: a JSON
-object (`words`, `env`, `cwd`, `umask`) with the descriptors 0, 1 and 2 of the new process and a pipe for its end. The answer is its pid with a
-pidfd. Once it has ended, its exit code (or minus the signal) is written into the pipe. Ends when the other end of its socket is closed.
+Run as `python preloaded_program.py PADDING` by `tests.support.preloaded`, with a socket as stdin. A request
+is one message: a JSON object (`words`, `env`, `cwd`, `umask`) with the descriptors 0, 1 and 2 of the new
+process and a pipe for its end. The answer is its pid with a pidfd. Once it has ended, its exit code (or minus
+the signal) is written into the pipe. Ends when the other end of its socket is closed.
 
-A fork is what `outlive WORDS` is after its imports: the same entry (`cli.main.main`), environment, folder, umask, descriptors,
-signals and command line. What it does not have is the order of imports, which servers that are executed go through.
+A fork is what `outlive WORDS` is after its imports: the same entry (`cli.main.main`), environment, folder,
+umask, descriptors, signals and command line. What it does not have is the order of imports, which servers
+that are executed go through.
 """
 
 import contextlib
@@ -103,7 +106,9 @@ def _become(request: dict[str, Any]) -> None:
 
 
 def _show_command_line(words: list[str]) -> None:
-    """Write the words where the kernel reads the command line (proc_pid_cmdline(5)): over our own, whose padding makes room."""
+    """Write the words where the kernel reads the command line (proc_pid_cmdline(5)): over our own, whose
+    padding makes room.
+    """
     with open("/proc/self/stat", "rb") as file:
         begin, end = map(int, file.read().rpartition(b")")[2].split()[45:47])
     text = b"\0".join(map(os.fsencode, words))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 
-PATIENCE_S = 15.0
+PATIENCE_S = 60.0
 _POLL_S = 0.01
 _LONGEST_PAUSE_S = 0.2
 
@@ -53,7 +53,9 @@ def stat(pid: int) -> ProcessStat | None:
 
 
 def cpu_ticks(pid: int) -> int:
-    """Return the processor time that a process has taken, its threads together, in ticks of 10 ms (proc_pid_stat(5))."""
+    """Return the processor time that a process has taken, its threads together, in ticks of 10 ms
+    (proc_pid_stat(5)).
+    """
     text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     fields = text[text.rindex(")") + 2 :].split()
     return int(fields[11]) + int(fields[12])
@@ -112,7 +114,8 @@ def with_cmdline(text: str) -> list[int]:
 def of_state_folder(state_dir: Path) -> dict[int, str]:
     """Return pid -> command line of every living process that belongs to a state folder.
 
-    A process belongs to it when its environment carries OUTLIVE_STATE_DIR for it, or its command line names it.
+    A process belongs to it when its environment carries OUTLIVE_STATE_DIR for it, or its command line names
+    it.
     """
     root = os.fsencode(state_dir)
     marker = b"\0OUTLIVE_STATE_DIR=" + root + b"\0"
@@ -126,9 +129,11 @@ def of_state_folder(state_dir: Path) -> dict[int, str]:
 
 
 def pause_after(looked_s: float, *, least_s: float) -> float:
-    """Return how long to pause after a look that took so much processor time: a fifth of a core is spent on looking at most.
+    """Return how long to pause after a look that took so much processor time: a fifth of a core is spent on
+    looking at most.
 
-    A look through /proc or a question to a server takes milliseconds, which what is waited for needs more. Seconds all.
+    A look through /proc or a question to a server takes milliseconds, which what is waited for needs more.
+    Seconds all.
     """
     return min(_LONGEST_PAUSE_S, max(least_s, 4 * looked_s))
 
@@ -142,17 +147,22 @@ def wait_state_folder_empty(state_dir: Path, *, patience_s: float = PATIENCE_S) 
 
 
 def memory_peak_bytes(pid: int) -> int:
-    """Return the largest resident size that `pid` ever had (VmHWM)."""
-    for line in _read(f"/proc/{pid}/status").decode().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    raise AssertionError(f"no process {pid}")
+    """Return the largest resident size that `pid` ever had."""
+    return _memory_bytes(pid, "VmHWM:")
 
 
 def own_memory_bytes(pid: int) -> int:
-    """Return the memory that nobody shares with `pid` (USS: what smaps_rollup calls private)."""
-    lines = _read(f"/proc/{pid}/smaps_rollup").decode().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_"))
+    """Return the resident memory of `pid` that no file is behind: of a keeper, too, whose maps are closed to
+    its user.
+    """
+    return _memory_bytes(pid, "RssAnon:")
+
+
+def _memory_bytes(pid: int, name: str) -> int:
+    for line in _read(f"/proc/{pid}/status").decode().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"no process {pid}")
 
 
 def end(pid: int) -> None:
@@ -170,7 +180,9 @@ def end(pid: int) -> None:
 
 
 async def poll_until(holds: Callable[[], bool], *, patience_s: float = PATIENCE_S) -> None:
-    """Wait until something holds that the kernel does not announce: look again and again, for a bounded time."""
+    """Wait until something holds that the kernel does not announce: look again and again, for a bounded
+    time.
+    """
     with anyio.fail_after(patience_s):
         while True:  # /proc and files have no events to wait for
             begun = time.process_time()
@@ -233,7 +245,8 @@ class Gate:
 
 def _read(path: str) -> bytes:
     try:
-        # Without a buffer and a Path it takes half the time: each look for what is left reads two files of each process.
+        # Without a buffer and a Path it takes half the time: each look for what is left reads two files of
+        # each process.
         with open(path, "rb", buffering=0) as file:
             return file.read()
     except OSError:

@@ -6,8 +6,8 @@ import socket
 import struct
 from dataclasses import dataclass
 
-_TIMEOUT_S = 15.0
-_TEXT, _CLOSE = 0x1, 0x8
+_TIMEOUT_S = 60.0
+_TEXT, _CLOSE, _PING = 0x1, 0x8, 0x9
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,9 @@ def open_raw_websocket(
 
 
 def masked_header(opcode: int, length: int) -> bytes:
-    """Return the header of a final client frame that announces `length` bytes (RFC 6455, 5.2), masked with zeros."""
+    """Return the header of a final client frame that announces `length` bytes (RFC 6455, 5.2), masked with
+    zeros.
+    """
     first = bytes([0x80 | opcode])
     if length < 126:
         return first + bytes([0x80 | length]) + bytes(4)
@@ -92,6 +94,13 @@ def read_frame(peer: socket.socket) -> tuple[int, bytes]:
     elif length == 127:
         (length,) = struct.unpack(">Q", _exactly(peer, 8))
     return first & 0x0F, _exactly(peer, length)
+
+
+def read_text(peer: socket.socket) -> bytes:
+    """Return the payload of the next text frame; the server's pings on the way are passed over (blocks)."""
+    while (found := read_frame(peer))[0] != _TEXT:
+        assert found[0] == _PING, found
+    return found[1]
 
 
 def close_code(peer: socket.socket) -> int:

@@ -1,7 +1,7 @@
 """A small JSON-RPC client for tests: sends what it is told, keeps everything it received in wire order.
 
-One task reads at a time; there is no background task, so a test that does not read is a client that does not read.
-Every wait is bounded by `patience_s`.
+One task reads at a time; there is no background task, so a test that does not read is a client that does not
+read. Every wait is bounded by `patience_s`.
 """
 
 import json
@@ -17,14 +17,13 @@ from websockets.asyncio.client import connect as open_websocket
 
 Message = dict[str, Any]
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class RpcFailure(Exception):
     """The server answered a request with an error."""
 
     def __init__(self, error: Message) -> None:
-        """Keep the error object."""
         super().__init__(json.dumps(error))
         self.error = error
 
@@ -269,7 +268,9 @@ class RpcClient(Connection):
         ]
 
     async def barrier(self) -> None:
-        """Wait until everything the server sent before now has arrived: ask something, read up to the answer."""
+        """Wait until everything the server sent before now has arrived: ask something, read up to the
+        answer.
+        """
         await self.request("list")
 
 
@@ -298,7 +299,9 @@ async def connect(
     output: str | None = None,
     patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[RpcClient]:
-    """Open a connection, read its `connected` message, close it at the end (what still runs there is left)."""
+    """Open a connection, read its `connected` message, close it at the end (what still runs there is
+    left).
+    """
     given = (("session_id", session_id), ("cursor", cursor), ("output", output))
     query = {name: value for name, value in given if value is not None}
     address = f"{url}?{urlencode(query)}" if query else url

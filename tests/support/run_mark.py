@@ -1,6 +1,8 @@
-"""The mark of a run of the tests, which everything that it starts inherits, and the watcher that ends what carries it.
+"""The mark of a run of the tests, which everything that it starts inherits, and the watcher that ends what
+carries it.
 
-However pytest ends (SIGKILL included), no process and no folder of the run is left. Loaded as a plugin by the root conftest.
+However pytest ends (SIGKILL included), no process and no folder of the run is left. Loaded as a plugin by the
+root conftest.
 """
 
 import os
@@ -16,6 +18,8 @@ from tests.support.run_watcher import VARIABLE
 
 _SHARED = ("/tmp", "/var/tmp")  # where a run makes one folder each
 
+_SERVERS = "servers"  # a byte for each server that the run has started, by whichever worker
+
 _WATCHER = pytest.StashKey["subprocess.Popen[bytes]"]()
 
 
@@ -25,10 +29,24 @@ def marked() -> dict[str, str]:
 
 
 def open_folder_of_run() -> Path:
-    """Return a new folder that everybody may enter, as pytest's own may not; removed with the run at the latest."""
+    """Return a new folder that everybody may enter, as pytest's own may not.
+
+    Removed with the run at the latest.
+    """
     folder = Path(tempfile.mkdtemp(dir=_folders(_mark())[-1]))
     folder.chmod(0o755)
     return folder
+
+
+def count_server() -> None:
+    """Note that a server is started; the run's summary says how many were.
+
+    Outside of pytest nothing is counted.
+    """
+    if VARIABLE not in os.environ:
+        return
+    with open(f"{_folders(_mark())[0]}/{_SERVERS}", "ab") as file:
+        file.write(b".")
 
 
 def _mark() -> str:
@@ -70,13 +88,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Name pytest's own folder, which each of its tests has a part of; what is made beside it lies in the run's."""
+    """Name pytest's own folder, which each of its tests has a part of.
+
+    What is made beside it lies in the run's.
+    """
     factory: pytest.TempPathFactory = session.config._tmp_path_factory  # type: ignore[attr-defined]
     own = factory.getbasetemp()
     watcher = session.config.stash.get(_WATCHER, None)
     if watcher is not None:
         _say(watcher, f"keep {own}")
     tempfile.tempdir = _folders(_mark())[0]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many servers were started: they are most of what a run costs."""
+    counted = Path(_folders(_mark())[0], _SERVERS)
+    if counted.exists():
+        terminalreporter.write_line(f"servers started: {counted.stat().st_size}")
 
 
 @pytest.hookimpl(trylast=True)

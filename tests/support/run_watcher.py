@@ -1,8 +1,12 @@
-"""Ends what a run of the tests has left behind once its pytest is gone, however that went: a process of its own.
+"""Ends what a run of the tests has left behind once its pytest is gone, however that went: a process of its
+own.
 
-Run as `python run_watcher.py MARK PID` by `tests.support.run_mark`, with a pipe as stdin: a line for each folder that is the run's own
-(`remove FOLDER`, or `keep FOLDER` where pytest takes care of it unless it is killed), and "done" when pytest has come to its end. Of the run is what carries the mark in its environment, and what descends from that: commands
-are started with environments of their own, but below shims. Nothing is chosen by name. Standard library only.
+Run as `python run_watcher.py MARK PID` by `tests.support.run_mark`, with a pipe as stdin: a line for each
+folder that is the run's own (`remove FOLDER`, or `keep FOLDER` where pytest takes care of it unless it is
+killed), and "done" when pytest has come to its end. Of the run is what carries the mark in its environment,
+and what descends from that: commands are started with environments of their own, but below shims. A keeper's
+environment is closed to an ordinary user: its state folder is one of its arguments, and lies in the run's.
+Nothing is chosen by name. Standard library only.
 """
 
 import contextlib
@@ -12,6 +16,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 VARIABLE = "TEST_RUN_OF_OUTLIVE"
 
@@ -21,25 +26,38 @@ _MOST_S = 120.0
 _ENVIRONMENT_BYTES = 1 << 20
 
 
-def carries(pid: int, mark: bytes) -> bool:
-    """Tell whether a process was started with the mark (proc_pid_environ(5))."""
+def carries(pid: int, mark: bytes, folders: Sequence[str] = ()) -> bool:
+    """Tell whether a process was started with the mark (proc_pid_environ(5)); one whose environment is closed
+    to us, whether an argument of it lies in one of the folders.
+    """
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             entries = file.read(_ENVIRONMENT_BYTES).split(b"\0")
+    except PermissionError:
+        inside = tuple(os.fsencode(folder) + b"/" for folder in folders)
+        return any(word.startswith(inside) for word in _arguments(pid)) if inside else False
     except OSError:
-        return False  # gone, or another user's
+        return False  # gone
     name = VARIABLE.encode() + b"="
     return any(one.startswith(name) and mark in one[len(name) :].split(b":") for one in entries)
 
 
-def members(mark: bytes) -> dict[int, int]:
+def _arguments(pid: int) -> list[bytes]:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read(_ENVIRONMENT_BYTES).split(b"\0")
+    except OSError:
+        return []
+
+
+def members(mark: bytes, folders: Sequence[str] = ()) -> dict[int, int]:
     """Return pid -> start time of all that live of a run, but this process."""
     parents: dict[int, int] = {}
     begun: dict[int, int] = {}
     for name in os.listdir("/proc"):
         if name.isdigit() and (fields := _stat(int(name))) and fields[0] not in {b"Z", b"X"}:
             parents[int(name)], begun[int(name)] = int(fields[1]), int(fields[19])
-    found = {pid for pid in parents if pid != os.getpid() and carries(pid, mark)}
+    found = {pid for pid in parents if pid != os.getpid() and carries(pid, mark, folders)}
     while more := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
         found |= more
     return {pid: begun[pid] for pid in found if pid != os.getpid()}
@@ -66,13 +84,18 @@ def _send(found: dict[int, int], number: int) -> None:
                 os.close(pidfd)
 
 
-def end_all(mark: bytes) -> None:
-    """Stop the run's processes, so that none starts another, then kill them; until nobody is found any more."""
+def end_all(mark: bytes, folders: Sequence[str]) -> None:
+    """Stop the run's processes, so that none starts another, then kill them.
+
+    Until nobody is found any more.
+    """
     until = time.monotonic() + _MOST_S
     quiet = 0
     while quiet < _QUIET_LOOKS and time.monotonic() < until:
         found: dict[int, int] = {}
-        while (now := members(mark)) and not now.items() <= found.items() and time.monotonic() < until:
+        while (
+            (now := members(mark, folders)) and not now.items() <= found.items() and time.monotonic() < until
+        ):
             found |= now
             _send(now, signal.SIGSTOP)  # parents too: whoever is looked for by its parent stays below it
         _send(found, signal.SIGKILL)
@@ -95,8 +118,8 @@ def main() -> None:
     with contextlib.suppress(BlockingIOError):  # a fork of pytest may hold the other end
         while piece := os.read(0, 1 << 16):
             said += piece
-    end_all(mark)
     lines = said.decode().splitlines()
+    end_all(mark, [folder for line in lines if (folder := line.partition(" ")[2])])
     for line in lines:
         verb, _, folder = line.partition(" ")
         if verb == "remove" or (verb == "keep" and "done" not in lines):

@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import outlive
 from outlive.cli.server.keeper import stop_keeper
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
 from tests.support.preloaded import ForkedProcess, preloaded
 from tests.support.processes import end, wait_state_folder_empty
+from tests.support.run_mark import count_server
 
-START_PATIENCE_S = 30.0
-STOP_PATIENCE_S = 20.0
+START_PATIENCE_S = 60.0
+STOP_PATIENCE_S = 60.0
 _PORTS = range(12_000, 32_000)  # ip(7): ip_local_port_range begins at 32768
 _PORTS_A_WORKER = 2_500
 _OURS = (
@@ -40,7 +42,8 @@ _OURS = (
     "OTEL_",
     "TRACEPARENT",
 )
-# What an interpreter reads when it starts, and modules when they are imported: a fork of a loaded process has read it already.
+# What an interpreter reads when it starts, and modules when they are imported: a fork of a loaded process has
+# read it already.
 _READ_BY_IMPORTS = ("PYTHON", "LD_", "COVERAGE_", "OUTLIVE_DEGRADE", "OUTLIVE_KEEPER_")
 
 
@@ -55,11 +58,16 @@ def outlive_command() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "outlive"]
 
 
+def heeded_path(folder: Path) -> str:
+    """Return a PYTHONPATH with a folder that the product heeds, since outlive itself is found by it."""
+    return f"{folder}{os.pathsep}{Path(outlive.__file__).parents[1]}"
+
+
 def _ports_in_turn() -> Iterator[int]:
     """Yield the ports of this pytest worker, from any of them on, each again only after all others.
 
-    Drawn at random, two of one server's four ports were the same one in 3 of 10 000 starts, and a port that waits for
-    its server's next start could be given to another worker's server.
+    Drawn at random, two of one server's four ports were the same one in 3 of 10 000 starts, and a port that
+    waits for its server's next start could be given to another worker's server.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     worker += 4 * int(os.environ.get("OUTLIVE_TEST_LANE", "0"))  # a run beside another one says which it is
@@ -87,7 +95,9 @@ def free_port() -> int:
 def run_outlive(
     *words: str, state_dir: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said (blocks)."""
+    """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said
+    (blocks).
+    """
     return subprocess.run(
         [*outlive_command(), *words, "--state-dir", str(state_dir)],
         env=_environment(state_dir, env or {}),
@@ -101,11 +111,13 @@ def run_outlive(
 
 
 def end_keeper(state_dir: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
-    """End the keeper of a state folder, with all that it runs (blocks); return what was in the way, "" if nothing was.
+    """End the keeper of a state folder, with all that it runs (blocks).
 
-    As `keeper stop --kill` does, in this process: a program for it is a sixth of the processor time of a server that is
-    started and stopped, and a run stops a thousand. The program is run where no keeper serves the folder (it starts one for
-    what may live without), and where the keeper does not let us.
+    Return what was in the way, "" if nothing was.
+
+    As `keeper stop --kill` does, in this process: a program for it is a sixth of the processor time of a
+    server that is started and stopped, and a run stops a thousand. The program is run where no keeper serves
+    the folder (it starts one for what may live without), and where the keeper does not let us.
     """
     layout = Layout(str(state_dir))
     if holder_of(layout.supervisor_lock) is not None:
@@ -121,7 +133,7 @@ def _environment(state_dir: Path, extra: Mapping[str, str]) -> dict[str, str]:
     clean = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(_OURS) or name == "OUTLIVE_TEST_COMMAND"
+        if not name.startswith(_OURS) or name in {"OUTLIVE_TEST_COMMAND", "OUTLIVE_DEGRADE"}
     }
     # Whatever configuration this machine has is no part of a test.
     own = {"OUTLIVE_STATE_DIR": str(state_dir), "OUTLIVE_CONFIG": os.devnull}
@@ -150,7 +162,9 @@ class KeeperStatus:
 
 
 class OutliveServer:
-    """One server process and its state folder. All methods block: call them in a worker thread from async tests.
+    """One server process and its state folder.
+
+    All methods block: call them in a worker thread from async tests.
 
     Use as a context manager: leaving it stops server and keeper and asserts that no process is left.
     """
@@ -167,8 +181,9 @@ class OutliveServer:
     ) -> None:
         """Describe the server; `args` go behind `serve`, `env` on top of this process's environment.
 
-        `cwd` is the folder and `umask` the umask that it is started with; this process's own by default. It is a fork of a
-        process that has its modules loaded, where that makes no difference, unless it is to be `executed`.
+        `cwd` is the folder and `umask` the umask that it is started with; this process's own by default. It
+        is a fork of a process that has its modules loaded, where that makes no difference, unless it is to be
+        `executed`.
         """
         self.state_dir = state_dir
         self.ready: dict[str, Any] = {}
@@ -208,7 +223,10 @@ class OutliveServer:
 
     @property
     def bridge_url(self) -> str:
-        """The WebSocket address that an extension of document 003 dials (promise S3.1); the same after a restart."""
+        """The WebSocket address that an extension of document 003 dials (promise S3.1).
+
+        The same after a restart.
+        """
         return f"ws://127.0.0.1:{self.ready['ports']['bridge']}"
 
     @property
@@ -224,8 +242,8 @@ class OutliveServer:
     def start(self, *, port: int | None = None) -> "OutliveServer":
         """Start the server and wait for its ready line. Without `port`: the last one, at first any free one.
 
-        Not the kernel's choice of a free one: while the server is down between two starts, the port of some other
-        test's outgoing connection would be taken from the same range.
+        Not the kernel's choice of a free one: while the server is down between two starts, the port of some
+        other test's outgoing connection would be taken from the same range.
         """
         if self.is_running:
             raise AssertionError("the server runs already")
@@ -244,6 +262,7 @@ class OutliveServer:
         return self
 
     def _started(self, words: list[str]) -> subprocess.Popen[bytes] | ForkedProcess:
+        count_server()
         environment = _environment(self.state_dir, self._env)
         command = outlive_command()
         # Where a test asks for another interpreter, program or way of loading, it gets that.

@@ -1,4 +1,6 @@
-"""A collector for tests: takes OTLP over HTTP on loopback, reads it with OpenTelemetry's own protobuf classes, and can be made to misbehave."""
+"""A collector for tests: takes OTLP over HTTP on loopback, reads it with OpenTelemetry's own protobuf
+classes, and can be made to misbehave.
+"""
 
 import gzip
 import threading
@@ -11,12 +13,14 @@ from typing import Any, Self
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakenSpan:
-    """A span as it came: ids as hexadecimal digits, times as Unix nanoseconds, the attributes of it and of its resource."""
+    """A span as it came: ids as hexadecimal digits, times as Unix nanoseconds, the attributes of it and of
+    its resource.
+    """
 
     name: str
     trace_id: str
@@ -35,7 +39,8 @@ class Collector:
 
     Attributes:
         spans: Those that it has taken.
-        metrics: The newest value of each metric by name and labels; of a histogram (count, sum, counts by bound).
+        metrics: The newest value of each metric by name and labels; of a histogram (count, sum, counts by
+            bound).
         bodies: Every body, uncompressed: nothing that is sent can hide from a search in them.
         headers: The heads of the requests.
         status: What it answers; a span that is answered with another code than 200 was not taken.
@@ -172,7 +177,9 @@ def _attributes(pairs: Any) -> dict[str, Any]:  # noqa: ANN401 -- a repeated fie
 
 
 def poll(holds: Callable[[], bool]) -> None:
-    """Return once a condition holds that no event reports: another process's file, or what it says (blocks)."""
+    """Return once a condition holds that no event reports: another process's file, or what it says
+    (blocks).
+    """
     deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline

@@ -13,12 +13,13 @@ from outlive.client import Client
 from outlive.config.telemetry_settings import TelemetrySettings, telemetry_plan
 from tests.mcp_http.raw_caller import request
 from tests.support.fixtures import ServerFactory
-from tests.support.server import OutliveServer, free_port, run_outlive
+from tests.support.server import OutliveServer, free_port, heeded_path, run_outlive
 from tests.telemetry.collector import Collector, poll
 from tests.telemetry.conftest import Observed
 
 _INSTALL = "pip install 'outlive[otel]'"
-# An interpreter whose path has no OpenTelemetry: the packages are hidden, as where the extra was never installed.
+# An interpreter whose path has no OpenTelemetry: the packages are hidden, as where the extra was never
+# installed.
 _HIDDEN = """
 import sys
 class Hidden:
@@ -159,9 +160,10 @@ def test_without_a_collector_nothing_of_it_is_imported(serve: ServerFactory, tmp
     own = tmp_path / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text(
-        f"import atexit, sys\natexit.register(lambda: open({str(modules)!r}, 'w').write('\\n'.join(sys.modules)))\n"
+        f"import atexit, sys\natexit.register(lambda: open({str(modules)!r}, "
+        "'w').write('\\n'.join(sys.modules)))\n"
     )
-    server = serve(PYTHONPATH=own)
+    server = serve(PYTHONPATH=heeded_path(own))
     with Client(server.state_dir, start_server=False) as client:
         client.start("true").wait()
     assert b"outlive_telemetry" not in request(f"{server.rest_url}/metrics", "GET").body
@@ -180,7 +182,7 @@ def test_without_the_packages_a_warning_and_the_doctor_say_how_to_get_them(
     serve: ServerFactory, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(_HIDDEN)
-    env = {"PYTHONPATH": str(tmp_path), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
+    env = {"PYTHONPATH": heeded_path(tmp_path), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"}
     server = serve(**env)
     with Client(server.state_dir, start_server=False) as client:
         assert client.start("true").wait().exit_code == 0

@@ -163,7 +163,9 @@ def test_on_a_node_a_command_is_a_span_below_the_one_here(collector: Collector, 
 def test_a_command_learns_its_span_only_where_the_operator_wants_that(
     observed: Observed, collector: Collector
 ) -> None:
-    """The server was itself started within a span, and has a key for its collector: neither is a command's business."""
+    """The server was itself started within a span, and has a key for its collector: neither is a command's
+    business.
+    """
     own = {"TRACEPARENT": _OTHER, "OTEL_EXPORTER_OTLP_HEADERS": "authorization=hunter2"}
     says = "env | grep -E '^(TRACEPARENT|OTEL_EXPORTER_OTLP_HEADERS)=' || true"
     with _client(observed(**own)) as client:
@@ -185,7 +187,10 @@ def test_a_command_learns_its_span_only_where_the_operator_wants_that(
 async def test_after_a_kill_the_next_server_sends_the_span_with_the_same_parent(
     observed: Observed, collector: Collector, gate: Gate
 ) -> None:
-    """One command ends while no server runs, one afterwards; of one that ended before only a background job was left."""
+    """One command ends while no server runs, one afterwards.
+
+    Of one that ended before only a background job was left.
+    """
     server = await anyio.to_thread.run_sync(observed)
     after = Gate(gate.path.with_name("after"))
     ids = [
@@ -235,7 +240,9 @@ def test_spans_that_no_collector_took_before_a_kill_are_sent_by_the_next_server(
 @pytest.mark.thorough
 @pytest.mark.promise("O.survives")
 def test_no_kill_changes_the_ids_of_a_span_or_loses_one(observed: Observed, collector: Collector) -> None:
-    """Commands of all lengths, and a server that is killed again and again while they run, end, and are sent."""
+    """Commands of all lengths, and a server that is killed again and again while they run, end, and are
+    sent.
+    """
     server = observed(OTEL_BSP_SCHEDULE_DELAY=20)
     ids = set()
     for _ in range(4):
@@ -251,7 +258,9 @@ def test_no_kill_changes_the_ids_of_a_span_or_loses_one(observed: Observed, coll
 
 @pytest.mark.promise("O.secret")
 def test_nothing_that_is_sent_holds_a_secret(observed: Observed, collector: Collector) -> None:
-    """An attack on everything that leaves the server: bodies and heads of all its requests, and what waits on disk."""
+    """An attack on everything that leaves the server: bodies and heads of all its requests, and what waits on
+    disk.
+    """
     server = observed()
     secrets = [f"hunter{number}" for number in range(2, 9)]
     with _client(server) as client:

@@ -159,7 +159,10 @@ async def test_released_output_is_told_as_a_gap(server: OutliveServer) -> None:
 async def test_two_streams_are_shown_in_order_and_every_cursor_is_a_place_to_go_on(
     server: OutliveServer,
 ) -> None:
-    """Not only terminals can be watched; who counts bytes could not tell the streams apart, so cursors are told."""
+    """Not only terminals can be watched.
+
+    Who counts bytes could not tell the streams apart, so cursors are told.
+    """
     command = "for i in $(seq 200); do echo out $i; echo err $i >&2; done"
     process_id = start(server, command, pty=False, stdin="none")
     async with viewing(server, process_id, cursor=0) as seen:
@@ -271,7 +274,9 @@ async def test_input_that_nobody_can_take_is_told(server: OutliveServer) -> None
 
 @pytest.mark.promise("T.readonly")
 async def test_who_only_looks_can_type_nothing_and_stays(server: OutliveServer, tmp_path: Path) -> None:
-    """Dropped without a word where there are no words: xterm.js answers a program's questions whoever looks."""
+    """Dropped without a word where there are no words: xterm.js answers a program's questions whoever
+    looks.
+    """
     process_id = start(server, f"echo begun; read line; echo got $line > {tmp_path}/got; echo got $line")
     async with (
         viewing(server, process_id, readonly=1, rows=5, cols=5) as told,
@@ -319,7 +324,9 @@ async def test_a_token_of_the_scope_read_only_looks(server: OutliveServer) -> No
 
 @pytest.mark.promise("T.input")
 async def test_who_types_and_leaves_has_typed(server: OutliveServer) -> None:
-    """Twenty messages and the close in a row: the first ones are still being written when the viewer is gone."""
+    """Twenty messages and the close in a row: the first ones are still being written when the viewer is
+    gone.
+    """
     process_id = start(server, "for i in $(seq 20); do read line; echo got $line; done; sleep 1000")
     words = [b"word %d\n" % number for number in range(20)]
 

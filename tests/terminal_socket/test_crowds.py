@@ -39,7 +39,9 @@ def _complete(server: OutliveServer, process_id: str) -> dict[str, object]:
 
 @pytest.mark.promise("T.slow")
 async def test_a_hundred_megabytes_into_a_stopped_viewer_cost_no_memory(own_server: OutliveServer) -> None:
-    """The shell goes on to its end while the viewer stands still, and the viewer gets every byte afterwards."""
+    """The shell goes on to its end while the viewer stands still, and the viewer gets every byte
+    afterwards.
+    """
     warm = start(own_server, "seq 1 100000")
     async with viewing(own_server, warm, cursor=0) as seen:
         await seen.until_over()

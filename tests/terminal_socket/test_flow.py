@@ -1,4 +1,7 @@
-"""Bounds that a viewer asks for: what is sent ahead of its acknowledgements, and how far it may lag; viewers that ask for none."""
+"""Bounds that a viewer asks for: what is sent ahead of its acknowledgements, and how far it may lag.
+
+Viewers that ask for none.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""One viewer of a terminal types and the others look, among those that take part; the others are not asked."""
+"""One viewer of a terminal types and the others look, among those that take part.
+
+The others are not asked.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""A token as a subprotocol: for web pages, on the routes that they dial, never echoed, never kept anywhere."""
+"""A token as a subprotocol: for web pages, on the routes that they dial, never echoed, never kept
+anywhere.
+"""
 
 import json
 from collections.abc import Iterator

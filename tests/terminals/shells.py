@@ -1,4 +1,6 @@
-"""What the tests type into terminals: `Desk`, terminals of one engine and one principal; `needs`, for programs."""
+"""What the tests type into terminals: `Desk`, terminals of one engine and one principal; `needs`, for
+programs.
+"""
 
 import asyncio
 import os
@@ -13,7 +15,7 @@ from outlive.engine import Engine
 from outlive.engine.terminals import EngineTerminals, NewTerminal
 from tests.engine.engines import ME
 
-_PATIENCE_S = 20.0
+_PATIENCE_S = 60.0
 
 
 def an_environment(home: Path) -> dict[str, str]:
@@ -39,7 +41,6 @@ class Desk:
     """Terminals of one engine, asked by one principal."""
 
     def __init__(self, engine: Engine) -> None:
-        """Nothing is open."""
         self.engine = engine
         self.host = EngineTerminals(engine)
 

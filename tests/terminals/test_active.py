@@ -23,7 +23,9 @@ def own_home(tmp_path: Path) -> Iterator[OutliveServer]:
 
 @pytest.mark.promise("S3.6.active")
 async def test_a_raw_websocket_runs_commands_without_naming_a_terminal(own_home: OutliveServer) -> None:
-    """Nothing of ours but JSON in frames: the first command opens a terminal, the second finds it as it was left."""
+    """Nothing of ours but JSON in frames: the first command opens a terminal, the second finds it as it was
+    left.
+    """
     async with connect(own_home.url) as socket:
         results = []
         for number, command in enumerate(("cd /; WORD=kept", 'echo "$PWD $WORD"')):

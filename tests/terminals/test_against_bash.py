@@ -1,4 +1,6 @@
-"""Random commands in one terminal give what bash gives them without one: output and exit code, one after the other."""
+"""Random commands in one terminal give what bash gives them without one: output and exit code, one after the
+other.
+"""
 
 import asyncio
 import random

@@ -1,4 +1,6 @@
-"""Programs that talk to a person, through a terminal: they are seen to wait, answered, interrupted, stopped, drawn."""
+"""Programs that talk to a person, through a terminal: they are seen to wait, answered, interrupted, stopped,
+drawn.
+"""
 
 import asyncio
 import re

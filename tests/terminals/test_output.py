@@ -1,4 +1,6 @@
-"""What the log of a terminal holds: secrets that are hidden, a middle that was released, more than one look can read."""
+"""What the log of a terminal holds: secrets that are hidden, a middle that was released, more than one look
+can read.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

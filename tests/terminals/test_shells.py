@@ -1,11 +1,12 @@
 """zsh, fish and shells without a start file of ours: the same promises in their own words."""
 
 import asyncio
+import itertools
 import os
 
 import pytest
 
-from outlive.core.errors import InvalidRequest, StartFailed
+from outlive.core.errors import InvalidRequest, InvalidState, StartFailed
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal
 from outlive.engine.terminals.shells import find_terminal_shell
@@ -57,6 +58,31 @@ async def test_what_a_shell_cannot_read_is_said_and_leaves_it_ready(desk: Desk, 
     assert gave.exit_code not in {0, None}
     assert gave.output.strip()
     assert (await desk.run(terminal, "echo fine")).output == "fine\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "noting"),
+    [("bash", "PROMPT_COMMAND+=('seen=$?')"), ("zsh", "note() { seen=$? }; precmd_functions+=(note)")],
+)
+async def test_what_the_user_runs_before_each_prompt_sees_the_commands_exit_code(
+    desk: Desk, shell: str, noting: str
+) -> None:
+    terminal = await desk.open(needs(shell))
+    await desk.run(terminal, noting)
+    await desk.run(terminal, "(exit 5)")
+    assert (await desk.run(terminal, "echo $seen")).output == "5\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "dash"])
+async def test_a_shell_that_ends_at_errors_goes_on_after_what_is_none(desk: Desk, shell: str) -> None:
+    """`set -e`: a condition that fails ends no shell (POSIX, sh, set), and a command that fails does."""
+    terminal = await desk.open(needs(shell))
+    await desk.run(terminal, "set -e")
+    gave = await desk.run(terminal, "false && echo no")
+    assert (gave.is_closed, gave.exit_code) == (False, 1)
+    assert (await desk.run(terminal, "echo $-; if false; then :; fi")).output.count("e") == 1
+    gave = await desk.run(terminal, "false")
+    assert gave.is_closed
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "dash"])
@@ -148,3 +174,42 @@ async def test_a_users_start_file_that_asks_is_handed_over_busy(
     await desk.type(info.terminal_id, "this\n")
     await desk.until(info.terminal_id, lambda text: text.state == "ready")
     assert (await desk.run(info.terminal_id, "echo $ANSWER")).output == "this\n"
+
+
+@pytest.mark.parametrize(
+    ("shell", "how"),
+    [
+        *itertools.product(("bash", "zsh", "fish"), ("another shell in its place", "other prompts")),
+        ("bash", "much output of a job"),  # behind which zsh and fish show their prompts again
+    ],
+)
+async def test_marks_that_are_gone_are_said_and_set_anew(desk: Desk, shell: str, how: str) -> None:
+    bare = {"bash": "bash --norc", "zsh": "zsh -f", "fish": "fish --no-config"}[shell]
+    loses = {
+        "another shell in its place": f"exec {bare}",
+        "other prompts": {
+            "bash": "unset PROMPT_COMMAND PS0; PS1='$ '",
+            "zsh": "precmd_functions=() preexec_functions=() PROMPT='$ '",
+            "fish": "functions -e fish_prompt __outlive_ended __outlive_begun",
+        }[shell],
+        "much output of a job": "sh -c 'sleep 0.3; seq 20000' &",
+    }[how]
+    terminal = await desk.open(needs(shell))
+    await desk.run(terminal, loses, wait_s=0.2)
+    await desk.until(terminal, lambda text: text.state == "unknown")
+    (info,) = await desk.host.terminals(ME)
+    assert info.state == "unknown"
+    for _ in range(2):
+        gave = await desk.run(terminal, "echo yes; sh -c 'exit 5'")
+        assert (gave.output, gave.exit_code) == ("yes\n", 5)
+    assert (await desk.read(terminal)).state == "ready"
+
+
+async def test_another_shell_in_its_place_is_said_and_not_typed_to(desk: Desk) -> None:
+    needs("zsh")
+    terminal = await desk.open("bash")
+    await desk.run(terminal, "exec zsh -f", wait_s=0.2)
+    await desk.until(terminal, lambda text: text.state == "unknown")
+    with pytest.raises(InvalidState, match="another shell than bash"):
+        await desk.run(terminal, "echo no")
+    assert "echo no" not in (await desk.read(terminal)).text

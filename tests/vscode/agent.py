@@ -20,7 +20,6 @@ class Agent:
     """Opens terminals in VS Code and runs commands there."""
 
     def __init__(self, server: OutliveServer) -> None:
-        """Use a server's REST door."""
         self.rest = RestCaller(server.rest_url)
 
     def create(self, name: str | None = None, *, target: str = "vscode") -> str:
@@ -55,7 +54,10 @@ class Agent:
         return [one["terminal_id"] for one in self.rest.call("GET", "/v1/terminals").json["terminals"]]
 
     def captures_whole(self, terminal_id: str) -> None:
-        """See that output and exit code of all kinds of commands come whole; the last one is `seq 1 30000`."""
+        """See that output and exit code of all kinds of commands come whole.
+
+        The last one is `seq 1 30000`.
+        """
         for command, output, code in _CAPTURED:
             done = self.execute(terminal_id, command)
             assert (done["output"].rstrip("\n"), done["exit_code"]) == (output, code)

@@ -1,4 +1,7 @@
-"""The server of document 003, as its pseudocode has it: accepts, sends requests, reads answers by id. Nothing of ours."""
+"""The server of document 003, as its pseudocode has it: accepts, sends requests, reads answers by id.
+
+Nothing of ours.
+"""
 
 import contextlib
 import itertools
@@ -13,7 +16,7 @@ from websockets.sync.server import Server, ServerConnection, serve
 
 from tests.support.server import free_port
 
-_PATIENCE_S = 40.0
+_PATIENCE_S = 60.0
 
 
 class Caller:
@@ -22,7 +25,6 @@ class Caller:
     _ids = itertools.count(1)
 
     def __init__(self, connection: ServerConnection) -> None:
-        """Take an accepted connection."""
         self._connection = connection
         self._answers: dict[str, queue.SimpleQueue[dict[str, Any]]] = {}
         self._guard = threading.Lock()

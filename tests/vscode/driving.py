@@ -1,4 +1,6 @@
-"""VS Code's window with the extension in it (driver.cjs): what its user does (`Window`), and what is seen there."""
+"""VS Code's window with the extension in it (driver.cjs): what its user does (`Window`), and what is seen
+there.
+"""
 
 import contextlib
 import json
@@ -11,7 +13,7 @@ from typing import Any
 
 from tests.vscode.installed import Installed
 
-_PATIENCE_S = 40.0
+_PATIENCE_S = 60.0
 
 
 class WindowError(Exception):
@@ -108,7 +110,10 @@ class Window:
                 )
 
     def tab(self, *, name: str | None = None, kind: str | None = None, after: int = 0) -> Tab:
-        """Return the newest open terminal of this name and kind that was opened after tab number `after`; wait for it."""
+        """Return the newest open terminal of this name and kind that was opened after tab number `after`.
+
+        Wait for it.
+        """
 
         def found() -> list[Tab]:
             return [
@@ -134,7 +139,9 @@ class Window:
     # ---- the program
 
     def leave(self) -> None:
-        """Let the extension go and end the program, which must end by itself: nothing may have been left behind."""
+        """Let the extension go and end the program, which must end by itself: nothing may have been left
+        behind.
+        """
         self.do("deactivate")
         assert self._process.stdin is not None
         self._process.stdin.close()

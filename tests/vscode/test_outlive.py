@@ -1,4 +1,6 @@
-"""The extension beside the real server: terminals of the engine's in VS Code's tabs, whatever dies meanwhile."""
+"""The extension beside the real server: terminals of the engine's in VS Code's tabs, whatever dies
+meanwhile.
+"""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +29,6 @@ class Person:
     """Somebody before a window of VS Code, and an agent at the same server."""
 
     def __init__(self, server: OutliveServer, window: Window) -> None:
-        """Sit down before a window that is connected to the server."""
         self.server = server
         self.window = window
         self.agent = Agent(server)

@@ -10,7 +10,8 @@ from tests.support.server import OutliveServer, run_outlive
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
 
-# Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of them.
+# Lines that a graphics processor draws are no text in the document; without one xterm.js makes elements of
+# them.
 WITHOUT_WEBGL = """
 const had = HTMLCanvasElement.prototype.getContext;
 HTMLCanvasElement.prototype.getContext = function (kind, ...more) {

@@ -29,6 +29,7 @@ const dialled = [];
 class FakeSocket {
   static OPEN = 1;
   readyState = 0;
+  sent = [];
   constructor(address) {
     this.address = address;
     dialled.push(this);
@@ -41,7 +42,12 @@ class FakeSocket {
     this.readyState = 3;
     this.onclose({ code: 1006, reason: "" });
   }
-  send() {}
+  send(what) {
+    this.sent.push(what);
+  }
+  tell(message) {
+    this.onmessage({ data: JSON.stringify(message) });
+  }
   close() {
     this.readyState = 3;
   }
@@ -109,4 +115,32 @@ test("a terminal that is left is not dialled again", () => {
   pass(LONG_MS);
   turn(false);
   assert.equal(dialled.length, 1);
+});
+
+test("a terminal counts as connected once it takes what is typed, and not before", () => {
+  const heard = [];
+  const drawings = [];
+  const patient = { ...viewer, write: (_bytes, done) => drawings.push(done), link: (isOpen) => heard.push(isOpen) };
+  dialled.length = 0;
+  const attached = attach("01k", patient, { readonly: false });
+  const [socket] = dialled;
+  socket.open();
+  socket.tell({ type: "hello", cursor: "0.0", end: "9.0" });
+  socket.tell({ type: "holder", holder: "you" });
+  socket.onmessage({ data: new Uint8Array(4).buffer });
+  socket.tell({ type: "gap", cursor: "9.0" });
+  drawings.shift()();
+  assert.deepEqual([heard, socket.sent], [[], []], "what was written before is not drawn yet");
+  drawings.shift()();
+  assert.deepEqual(heard, [true]);
+  attached.type("x");
+  assert.equal(socket.sent.length, 1);
+  socket.lose();
+  pass(LONG_MS);
+  dialled.at(-1).open();
+  dialled.at(-1).tell({ type: "hello", cursor: "9.0", end: "9.0" });
+  assert.deepEqual(heard, [true, false], "it is not known who holds it");
+  dialled.at(-1).tell({ type: "holder", holder: "you" });
+  assert.deepEqual(heard, [true, false, true]);
+  attached.close();
 });

@@ -1,4 +1,6 @@
-"""Two runs of a command are compared in the page, by clicks and by the address, streaming through both outputs."""
+"""Two runs of a command are compared in the page, by clicks and by the address, streaming through both
+outputs.
+"""
 
 from pathlib import Path
 
@@ -18,7 +20,10 @@ def _runs(asking: Requests, folder: Path, *states: str) -> list[str]:
     for state in states:
         (folder / "mood").write_text(state)
         # 600 KB, three pages, before the line that differs; the number in it is another one each time.
-        line = "seq -f 'line %06.0f of the log' 24000; cat mood; echo took $RANDOM.$$; echo warned >&2; grep -q bad mood && exit 4; true"
+        line = (
+            "seq -f 'line %06.0f of the log' 24000; cat mood; echo took $RANDOM.$$; echo warned >&2; "
+            "grep -q bad mood && exit 4; true"
+        )
         one = asking.start(line, cwd=str(folder), name=f"run-{len(ids)}")
         asking("GET", f"/v1/processes/{one['process_id']}/wait?timeout=20")
         ids.append(one["process_id"])

@@ -1,4 +1,6 @@
-"""A flood in the page's terminal, in a real Chromium: Ctrl-C is seen at once, and what was not drawn is named and linked to."""
+"""A flood in the page's terminal, in a real Chromium: Ctrl-C is seen at once, and what was not drawn is named
+and linked to.
+"""
 
 import os
 from collections.abc import Iterator
@@ -78,12 +80,14 @@ def _number(count: int) -> str:
 
 
 def _flood_while_away(viewer: Browser, server: OutliveServer, process_id: str, line: str, gate: Path) -> None:
-    """Type a line, hide the page, let the line run once the page has hung up, and look again when the flood is written."""
+    """Type a line, hide the page, let the line run once the page has hung up, and look again when the flood
+    is written.
+    """
     asking = Requests(server)
     os.mkfifo(gate)
     viewer.type(f"read < {gate}; {line}\r")
     viewer.value("""Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});
-        window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))""")
+        window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))""")  # noqa: E501 -- lines of a table, or of another language
     viewer.until(lambda: asking("GET", "/health").body["connections"] == 1)
     gate.write_text("\n")
     viewer.until(lambda: _written(server, process_id) > 18_500_000)

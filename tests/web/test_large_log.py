@@ -1,4 +1,6 @@
-"""A log of 5 GB in a real Chromium opens as one of 5 KB does: what is fetched and kept is counted, the clock is only told."""
+"""A log of 5 GB in a real Chromium opens as one of 5 KB does: what is fetched and kept is counted, the clock
+is only told.
+"""
 
 import time
 
@@ -13,7 +15,10 @@ pytestmark = [pytest.mark.rare, pytest.mark.timeout(600)]
 
 _SIZE = 5 * 1024**3
 _LINE = b"a line of a large log, as a build writes it, of eighty characters with its end\n"
-_FETCHED = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+_FETCHED = (
+    "performance.getEntriesByType('resource').filter((one) => "
+    "one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+)
 
 
 def _heap_bytes(window: Browser) -> int:
@@ -23,7 +28,9 @@ def _heap_bytes(window: Browser) -> int:
 
 
 def _open(window: Browser, server: OutliveServer, process_id: str, text: str) -> tuple[float, int, int]:
-    """Return the seconds until the log's last line is drawn, the bytes fetched for it, and the tab's memory."""
+    """Return the seconds until the log's last line is drawn, the bytes fetched for it, and the tab's
+    memory.
+    """
     open_page(window, server)
     window.until_text("shown")
     before = _heap_bytes(window)
@@ -67,7 +74,10 @@ def test_five_gigabytes_open_as_five_kilobytes_do(
     with capsys.disabled():
         for name, (one_s, one_fetched, one_heap) in figures.items():
             print(
-                f"\n{name}: last line after {one_s:.2f} s, {one_fetched} bytes fetched, {one_heap} bytes kept",
+                (
+                    f"\n{name}: last line after {one_s:.2f} s, {one_fetched} bytes fetched, {one_heap} bytes "
+                    "kept"
+                ),
                 end="",
             )
         print(f"\n5 GB: its middle after {middle_s:.2f} s, line {count} after {line_s:.2f} s")

@@ -178,8 +178,8 @@ def test_processor_memory_and_ports_are_shown_while_a_row_is_in_sight(
 ) -> None:
     asking = Requests(own_server)
     program = (
-        "import http.server; s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)"
-        "; print(s.server_port, flush=True); s.serve_forever()"
+        "import http.server; s = http.server.ThreadingHTTPServer(('127.0.0.1', 0), "
+        "http.server.SimpleHTTPRequestHandler); print(s.server_port, flush=True); s.serve_forever()"
     )
     asking.start(f'{sys.executable} -c "{program}"', name="serves")
     asking.start("while :; do :; done", name="spins")
@@ -195,7 +195,10 @@ def test_processor_memory_and_ports_are_shown_while_a_row_is_in_sight(
     # What is out of sight is asked for no more.
     window.go("#/list?q=nothing-is-called-so")
     window.until_text("0 shown")
-    asked = "(() => { const s = WebSocket.prototype.send; window.sent = []; WebSocket.prototype.send = function (t) { window.sent.push(t); return s.call(this, t); }; })()"
+    asked = (
+        "(() => { const s = WebSocket.prototype.send; window.sent = []; WebSocket.prototype.send = "
+        "function (t) { window.sent.push(t); return s.call(this, t); }; })()"
+    )
     window.value(asked)
     page.wait_for_timeout(2500)
     assert not [one for one in window.value("window.sent") if "usage" in one]

@@ -1,4 +1,6 @@
-"""A process's output in a real Chromium: its beginning, its end, what lies between, and what is written while it is looked at."""
+"""A process's output in a real Chromium: its beginning, its end, what lies between, and what is written while
+it is looked at.
+"""
 
 import pytest
 
@@ -9,7 +11,10 @@ from tests.web.opened import open_page, output_lines
 
 pytestmark = pytest.mark.thorough
 
-_FETCHED = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+_FETCHED = (
+    "performance.getEntriesByType('resource').filter((one) => "
+    "one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+)
 
 
 def _shown(window: Browser) -> str:
@@ -41,7 +46,8 @@ def test_a_large_log_opens_at_its_end_and_is_had_whole_from_anywhere(
     _until_shown(window, "1\n2\n3\n")
     assert "3000000" not in _shown(window)
     assert window.place.endswith("?at=0")
-    # Scrolling goes on without a hole: lines follow each other, and what has gone out of the window comes back.
+    # Scrolling goes on without a hole: lines follow each other, and what has gone out of the window comes
+    # back.
     window.page.get_by_role("table", name="Lines of output").hover()
     for _ in range(6):
         window.page.mouse.wheel(0, 100_000)

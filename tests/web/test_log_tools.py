@@ -1,4 +1,7 @@
-"""What a person does with a log in a real Chromium: goes to a line, folds steps, finds, chooses, saves; and what a hidden page asks."""
+"""What a person does with a log in a real Chromium: goes to a line, folds steps, finds, chooses, saves.
+
+And what a hidden page asks.
+"""
 
 import re
 
@@ -84,7 +87,10 @@ def test_lines_are_gone_to_chosen_and_linked_and_times_are_shown(
 
 @pytest.mark.promise("U.log.tools")
 def test_steps_are_folded_and_a_text_is_found_hit_by_hit(window: Browser, own_server: OutliveServer) -> None:
-    script = "echo ::group::Build; seq 1 3; echo ::endgroup::; seq 1 120000; echo '##[group]Test'; echo needle; echo needle two"
+    script = (
+        "echo ::group::Build; seq 1 3; echo ::endgroup::; seq 1 120000; echo '##[group]Test'; echo "
+        "needle; echo needle two"
+    )
     process_id = _run(own_server, script)
     _look(window, own_server, process_id)
     _until_line(window, "needle two")
@@ -124,7 +130,7 @@ def test_a_log_is_saved_as_it_is_and_as_clean_text(
         window.value("""() => { window.files = []; window.showSaveFilePicker = async () => ({createWritable: async () => {
             const parts = []; window.files.push(parts);
             return new WritableStream({write: (part) => void parts.push(part), close: () => void (parts.isClosed = true)});
-        }}); }""")
+        }}); }""")  # noqa: E501 -- lines of a table, or of another language
     else:
         window.value("delete window.showSaveFilePicker")
     whole = "".join(f"{n}\n" for n in range(1, 300_001))
@@ -163,7 +169,7 @@ def test_a_hidden_page_asks_for_nothing_and_goes_on_when_it_is_seen(
         const fetched = window.fetch;
         window.fetch = (...words) => { window.asked.push(String(words[0])); return fetched(...words); };
         Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});
-        window.isHidden = true""")
+        window.isHidden = true""")  # noqa: E501 -- lines of a table, or of another language
     # What was on its way when the page was hidden is answered; from then on it asks nothing.
     asking = Requests(own_server)
     path = f"/v1/processes/{process_id}"

@@ -1,4 +1,6 @@
-"""The machine's charts and tables: what they decide, in plain Node, and what a person sees, in a real Chromium."""
+"""The machine's charts and tables: what they decide, in plain Node, and what a person sees, in a real
+Chromium.
+"""
 
 import shutil
 import subprocess

@@ -1,4 +1,6 @@
-"""Five thousand processes, really started, in the page's list and tree: all are found, few are drawn, and nothing is fetched twice."""
+"""Five thousand processes, really started, in the page's list and tree: all are found, few are drawn, and
+nothing is fetched twice.
+"""
 
 import asyncio
 import re
@@ -52,7 +54,8 @@ def test_five_thousand_are_listed_sorted_filtered_and_few_are_drawn(
     assert window.value(nodes) < _MOST_NODES
     asked = (
         "(() => { const s = WebSocket.prototype.send; window.sent = [];"
-        " WebSocket.prototype.send = function (t) { window.sent.push(JSON.parse(t).method); return s.call(this, t); }; })()"
+        " WebSocket.prototype.send = function (t) { window.sent.push(JSON.parse(t).method); return "
+        "s.call(this, t); }; })()"
     )
     window.value(asked)
     window.value(

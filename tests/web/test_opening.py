@@ -1,4 +1,7 @@
-"""The page is opened as a person opens it, in a real Chromium; other pages of this machine see and do nothing with it."""
+"""The page is opened as a person opens it, in a real Chromium.
+
+Other pages of this machine see and do nothing with it.
+"""
 
 from pathlib import Path
 
@@ -49,7 +52,8 @@ def test_a_page_of_another_window_types_a_token_once(window: Browser, own_server
     window.until_text("typed-for")
 
 
-# What a page tries that knows where outlive listens: all that it can without the token of another origin's window.
+# What a page tries that knows where outlive listens: all that it can without the token of another origin's
+# window.
 _HOSTILE = """
 async ([address, processId, code]) => {
     const found = {};
@@ -81,7 +85,7 @@ async ([address, processId, code]) => {
     await new Promise((resolve) => { frame.onload = resolve; document.body.append(frame); });
     return found;
 }
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @pytest.mark.promise("U.code.form", "U.shell", "S4.10.hello")

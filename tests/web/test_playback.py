@@ -1,4 +1,6 @@
-"""A terminal played back in a real Chromium: at its own speed and faster, from any time, in the size that it had."""
+"""A terminal played back in a real Chromium: at its own speed and faster, from any time, in the size that it
+had.
+"""
 
 from collections.abc import Iterator
 
@@ -31,7 +33,10 @@ def _go(window: Browser, milliseconds: int) -> None:
 @pytest.mark.promise("U.playback")
 def test_a_terminal_is_played_back_as_it_looked(viewer: Browser, own_server: OutliveServer) -> None:
     asking = Requests(own_server)
-    command = r"printf 'one\r\n'; sleep 1.5; printf '\033[2Jtwo\r\n'; while [ $(stty size | cut -d' ' -f1) != 7 ]; do sleep 0.05; done; sleep 0.3; printf 'three\r\n'"
+    command = (
+        r"printf 'one\r\n'; sleep 1.5; printf '\033[2Jtwo\r\n'; while [ $(stty size | cut -d' ' -f1) "
+        r"!= 7 ]; do sleep 0.05; done; sleep 0.3; printf 'three\r\n'"
+    )
     process_id = asking.start(command, pty=True, stdin="pipe")["process_id"]
     path = f"/v1/processes/{process_id}"
     viewer.until(lambda: "two" in str(asking("GET", f"{path}/output").body))
@@ -82,7 +87,10 @@ def test_pauses_are_skipped_and_a_long_recording_begins_at_any_time(
     viewer.until(lambda: length_ms() > 4000, lambda: viewer.text)
     _go(viewer, length_ms() - 3500)
     viewer.until_shown("mark-8")
-    fetched = "performance.getEntriesByType('resource').filter((one) => one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+    fetched = (
+        "performance.getEntriesByType('resource').filter((one) => "
+        "one.name.includes('/output')).reduce((sum, one) => sum + one.transferSize, 0)"
+    )
     assert viewer.page.evaluate(fetched) < total / 2
     _press(viewer, "Skip pauses")
     _press(viewer, "Play")

@@ -207,7 +207,7 @@ def test_a_hidden_page_does_not_look_whether_a_question_was_answered(
     window.value("""window.asked = [];
         const had = WebSocket.prototype.send;
         WebSocket.prototype.send = function (text) { window.asked.push(String(text)); return had.call(this, text); };
-        Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true})""")
+        Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true})""")  # noqa: E501 -- lines of a table, or of another language
 
     def pass_lines(count: int) -> None:
         before = asking("GET", f"/v1/processes/{clock}").body["stdout_bytes"]

@@ -1,4 +1,6 @@
-"""The search in a real Chromium: typed, found as it is written on screen, stopped, in the address, and one click from the log."""
+"""The search in a real Chromium: typed, found as it is written on screen, stopped, in the address, and one
+click from the log.
+"""
 
 import pytest
 

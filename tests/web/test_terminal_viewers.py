@@ -1,4 +1,7 @@
-"""Several pages of one terminal in real Chromiums: one types, the others see it in its size; search; and what a hidden page costs."""
+"""Several pages of one terminal in real Chromiums: one types, the others see it in its size; search.
+
+And what a hidden page costs.
+"""
 
 import re
 from collections.abc import Iterator
@@ -80,7 +83,8 @@ def test_one_page_types_and_the_other_looks_until_it_takes_over(
     two.until_text("Another viewer types")
 
 
-# What stands above the terminal grows right behind the moment at which the terminal is dialled, as it does when the list comes late.
+# What stands above the terminal grows right behind the moment at which the terminal is dialled, as it does
+# when the list comes late.
 _GROW_BAR = """
 const Had = window.WebSocket;
 window.WebSocket = class extends Had {
@@ -151,7 +155,7 @@ def test_a_hidden_page_hangs_up_and_goes_on_at_the_exact_byte(
     window.type("for n in $(seq 400); do echo n$n; sleep 0.01; done\r")
     window.until_shown("\nn1\n")
     window.value("""Object.defineProperty(document, 'hidden', {get: () => window.isHidden, configurable: true});
-        window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))""")
+        window.isHidden = true; document.dispatchEvent(new Event('visibilitychange'))""")  # noqa: E501 -- lines of a table, or of another language
     window.until(lambda: connections() == 1)
     window.value("window.isHidden = false; document.dispatchEvent(new Event('visibilitychange'))")
     window.until_shown("\nn400\nhere>")
@@ -165,7 +169,7 @@ _DROP = """(name, text) => {
     const files = new DataTransfer();
     files.items.add(new File([text], name));
     document.querySelector('.screen').dispatchEvent(new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}));
-}"""
+}"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @pytest.mark.promise("U.terminal.drop")

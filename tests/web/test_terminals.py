@@ -1,4 +1,6 @@
-"""Terminals in a real Chromium: opened, typed into, and gone on with at the exact byte when the server was killed."""
+"""Terminals in a real Chromium: opened, typed into, and gone on with at the exact byte when the server was
+killed.
+"""
 
 from collections.abc import Iterator
 

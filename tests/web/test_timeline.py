@@ -62,7 +62,10 @@ def test_a_day_is_one_sentence_what_failed_first_and_bars_that_lead_to_logs(
     assert shown.index("late") < shown.index("fine"), "what failed is said before everything else"
     bars = window.page.locator(_BARS)
     expect(bars).to_have_count(3)
-    inside = "(all) => all.every((one) => { const box = one.getBoundingClientRect(); return box.width >= 3 && box.right <= innerWidth + 3; })"
+    inside = (
+        "(all) => all.every((one) => { const box = one.getBoundingClientRect(); return box.width >= "
+        "3 && box.right <= innerWidth + 3; })"
+    )
     assert bars.evaluate_all(inside)
     # Live: what starts is a bar, and what ends changes the sentence.
     asking.start("sleep 60", name="begun-elsewhere")
@@ -135,7 +138,7 @@ def test_of_thousands_of_bars_those_in_sight_are_drawn_and_they_fit_a_phone(
                 const processes = Array.from({{length: 5000}}, (_, n) => ({{...one, process_id: one.process_id.slice(0, -5) + String(10000 + n)}}));
                 lived.value = {{...lived.value, processes, isWhole: true}};
             }});
-        }})"""
+        }})"""  # noqa: E501 -- lines of a table, or of another language
     )
     phone.until_text("5000 ended, 5000 of them failed.")
     assert phone.page.evaluate("document.documentElement.scrollWidth") <= 375

@@ -1,4 +1,6 @@
-"""The libraries of the page are what their packages hold, with their licences, and load nothing from elsewhere."""
+"""The libraries of the page are what their packages hold, with their licences, and load nothing from
+elsewhere.
+"""
 
 import hashlib
 import json

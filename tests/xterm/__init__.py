@@ -1,1 +1,3 @@
-"""xterm.js against the real server: without a screen (what a person sees), and on a page in a real Chromium."""
+"""xterm.js against the real server: without a screen (what a person sees), and on a page in a real
+Chromium.
+"""

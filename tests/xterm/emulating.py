@@ -1,4 +1,6 @@
-"""xterm.js in a program of its own (xterm.mjs): `Emulator`, one terminal on a process, and `emulators`, which makes them."""
+"""xterm.js in a program of its own (xterm.mjs): `Emulator`, one terminal on a process, and `emulators`, which
+makes them.
+"""
 
 import contextlib
 import os
@@ -17,13 +19,15 @@ from tests.support.server import OutliveServer
 from tests.terminal_socket.viewing import address
 
 _FOLDER = ROOT / ".xterm"
-_PATIENCE_S = 30.0
+_PATIENCE_S = 60.0
 OpenEmulator = Callable[..., "Emulator"]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a terminal shows: its rows, the colours of every cell, where the cursor is, and which of its two buffers."""
+    """What a terminal shows: its rows, the colours of every cell, where the cursor is, and which of its two
+    buffers.
+    """
 
     lines: list[str]
     cells: list[str]
@@ -46,7 +50,9 @@ class Emulator:
         self._url = url
 
     def open(self, *, answers: bool) -> None:
-        """Connect from the beginning; `answers`: what is typed, and what the emulator says by itself, is sent."""
+        """Connect from the beginning; `answers`: what is typed, and what the emulator says by itself, is
+        sent.
+        """
         self._program.do("open", name=self._name, url=self._url(0), rows=24, cols=80, bidirectional=answers)
 
     def follow_example(self, source: str, address: str, token: str) -> None:
@@ -113,7 +119,10 @@ class Emulator:
 
 @contextlib.contextmanager
 def emulators(folder: Path) -> Iterator[OpenEmulator]:
-    """Yield a function (server, process_id, answers=True) that opens terminals; skip where xterm.js is missing."""
+    """Yield a function (server, process_id, answers=True) that opens terminals.
+
+    Skip where xterm.js is missing.
+    """
     node = shutil.which("node")
     if node is None or not (_FOLDER / "node_modules/@xterm/headless").exists():
         reason = "xterm.js is not installed: scripts/xterm.sh, and node"

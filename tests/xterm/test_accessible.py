@@ -1,4 +1,6 @@
-"""The page's views in a real Chromium, looked at by axe-core: nothing in them keeps a keyboard or a screen reader out."""
+"""The page's views in a real Chromium, looked at by axe-core: nothing in them keeps a keyboard or a screen
+reader out.
+"""
 
 from typing import Any
 
@@ -51,7 +53,8 @@ def _findings(window: Browser, script: str) -> list[dict[str, Any]]:
     options = {"runOnly": _RULES, "resultTypes": ["violations"]}
     found: list[dict[str, Any]] = window.page.evaluate(
         "(options) => axe.run(document, options).then(({violations}) => violations.map("
-        "({id, impact, help, nodes}) => ({id, impact, help, nodes: nodes.map((one) => one.html.slice(0, 200)).slice(0, 3)})))",
+        "({id, impact, help, nodes}) => ({id, impact, help, nodes: nodes.map((one) => one.html.slice(0, "
+        "200)).slice(0, 3)})))",
         options,
     )
     return [one for one in found if one["impact"] in _BAD]

@@ -1,4 +1,6 @@
-"""vim, less, top and a shell in xterm.js: the same picture after a reconnect by cursor, for a late viewer, and in tmux."""
+"""vim, less, top and a shell in xterm.js: the same picture after a reconnect by cursor, for a late viewer,
+and in tmux.
+"""
 
 import http.client
 import re
@@ -45,7 +47,10 @@ def _type_elsewhere(server: OutliveServer, process_id: str, text: str) -> None:
 
 
 def _same_everywhere(server: OutliveServer, process_id: str, shown: Emulator, opened: OpenEmulator) -> str:
-    """Hold that a reconnected terminal shows what one shows that reads everything from the beginning; return the text."""
+    """Hold that a reconnected terminal shows what one shows that reads everything from the beginning.
+
+    Return the text.
+    """
     size = len(written(server, process_id))
     fresh = opened(server, process_id, answers=False)
     assert shown.wait_bytes(size) == fresh.wait_bytes(size)

@@ -46,8 +46,9 @@ class Work:
 class View:
     """What an answer says: its text, whether the command goes on, and which calls it names.
 
-    `handle` is what later calls name the process by, "" where there is nothing to name; `offers` are the calls that the
-    answer itself names, in its order. `has_output` is false where it says nothing but the state.
+    `handle` is what later calls name the process by, "" where there is nothing to name; `offers` are the
+    calls that the answer itself names, in its order. `has_output` is false where it says nothing but the
+    state.
     """
 
     text: str
@@ -67,7 +68,6 @@ class Adapter(ABC):
     has_background: ClassVar[bool] = True
 
     def __init__(self, tools: Sequence[Mapping[str, object]]) -> None:
-        """Take the tools that the server has offered."""
         self.tools = {str(tool["name"]): tool for tool in tools}
 
     @abstractmethod
@@ -83,7 +83,8 @@ class Adapter(ABC):
     ) -> ToolUse | None:
         """Return the call that waits for processes to end, or for a text, and costs the fewest turns.
 
-        In a dialog the next output is waited for rather than an end: the call should not last longer than `seconds`.
+        In a dialog the next output is waited for rather than an end: the call should not last longer than
+        `seconds`.
         """
         return None
 

@@ -11,7 +11,9 @@ _COMMAND_ID = re.compile(r'"id": ?"(cmd_[\w]+)"')
 
 
 class DocumentsAdapter(Adapter):
-    """Shell commands by the process tools, sessions and services by the command tools, whose output can be asked for."""
+    """Shell commands by the process tools, sessions and services by the command tools, whose output can be
+    asked for.
+    """
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"execute_linux_shell_command", "command_execute", "command_get_status", "terminate_process"}

@@ -108,7 +108,9 @@ class LeanAdapter(Adapter):
 
 
 def _about(text: str, handle: str) -> str:
-    """Return the part of an answer about several processes that is about one: from its header to the next one."""
+    """Return the part of an answer about several processes that is about one: from its header to the next
+    one.
+    """
     headers = list(_HEADER.finditer(text))
     for place, header in enumerate(headers):
         if re.search(rf"\b{re.escape(handle)}\b", header.group()):

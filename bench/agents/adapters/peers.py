@@ -151,7 +151,9 @@ class ServerCommandsAdapter(Adapter):
 
 
 class TerminalMcpAdapter(Adapter):
-    """terminal-mcp: a temporary terminal for one command, or sessions that are sent to, read and waited for."""
+    """terminal-mcp: a temporary terminal for one command, or sessions that are sent to, read and waited
+    for.
+    """
 
     needs: ClassVar[frozenset[str]] = frozenset(
         {"session_create", "session_exec", "session_read", "session_wait_for", "session_close"}

@@ -2,7 +2,8 @@
 
 from bench.agents.steps import Do, Task
 
-# 3,000 lines with the error in the middle, as a large project's build: what fails is not what stands at the end.
+# 3,000 lines with the error in the middle, as a large project's build: what fails is not what stands at the
+# end.
 _BUILD = """#!/bin/bash
 for n in $(seq 1 1490); do echo "[$n/3000] CC src/module_$n.o -O2 -Wall -Iinclude"; done
 echo "src/module_1491.c: In function 'render_frame':"
@@ -12,7 +13,7 @@ for n in $(seq 1492 2996); do echo "[$n/3000] CC src/module_$n.o -O2 -Wall -Iinc
 echo "make[1]: Target 'all' not remade because of errors."
 echo "make: *** [Makefile:12: all] Error 2"
 exit 2
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 _TESTS = """#!/bin/bash
 echo "============================= test session starts =============================="
@@ -51,7 +52,7 @@ for name, mb in (("torchlite", 48), ("pandaset", 12), ("numpyish", 18)):
 print("Installing collected packages: numpyish, pandaset, torchlite")
 print("Successfully installed numpyish-2.1.0 pandaset-2.1.0 torchlite-2.1.0")
 print("WARNING: torchlite 2.1.0 requires numpyish<2.0, but you have numpyish 2.1.0 which is incompatible.", file=sys.stderr)
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 _IMAGE = """#!/bin/bash
 echo "#1 [internal] load build definition from Dockerfile"
@@ -76,7 +77,7 @@ echo "------"
 echo "Dockerfile:14"
 echo "ERROR: failed to solve: process \\"/bin/sh -c npm ci\\" did not complete successfully: exit code: 1"
 exit 1
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 TASKS = (
     Task(

@@ -1,4 +1,6 @@
-"""Tasks of other kinds, which the texts of no server here were written for: they show what is tuned to the others."""
+"""Tasks of other kinds, which the texts of no server here were written for: they show what is tuned to the
+others.
+"""
 
 from bench.agents.steps import Do, Follow, Halt, Switch, Task
 
@@ -42,7 +44,7 @@ TEXT
 for n in $(seq 1 90); do echo "warning: unused variable: \\`tmp_$n\\`" >&2; echo "  --> src/gen/file_$n.rs:$n:9" >&2; done
 echo "error: could not compile \\`shop\\` (bin \\"shop\\") due to 1 previous error; 90 warnings emitted" >&2
 exit 101
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 _LINK = """#!/bin/bash
 set -e
@@ -123,7 +125,7 @@ while True:
         word = open("src/app.txt").read().strip()
         print(f"build {build}: {'ok' if word != 'broken' else 'FAILED: unexpected token in src/app.txt'}", flush=True)
     time.sleep(0.05)
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 _DIGITS = """#!/usr/bin/env python3
 for n in range(2500):
@@ -365,8 +367,8 @@ TASKS = tuple(
             "What has changed in the last commit?",
             {"app.cfg": "retries = 3\ntimeout = 10\n"},
             (
-                "git init -q . && git add . && git commit -q -m first && sed -i 's/retries = 3/retries = 7/' app.cfg && "
-                "git commit -qam second"
+                "git init -q . && git add . && git commit -q -m first && sed -i 's/retries = 3/retries = "
+                "7/' app.cfg && git commit -qam second"
             ),
             (Do(command="git show", facts=(r"^\+retries = 7",), clue=""),),
         ),

@@ -1,8 +1,10 @@
-"""Records which functions of the product run while a file called `on` is there: used by `start_trace.py` only.
+"""Records which functions of the product run while a file called `on` is there: used by `start_trace.py`
+only.
 
-START_TRACE names the folder of `on`; each process writes its calls into `PID.json` there once `on` is gone. The keeper's
-processes start without site packages and with a small environment: what coverage does for them (`../sitecustomize.py`) is
-done here, too. Looking for the file at every call is slow, and nothing else is: no thread, no signal, no hook in the product.
+START_TRACE names the folder of `on`; each process writes its calls into `PID.json` there once `on` is gone.
+The keeper's processes start without site packages and with a small environment: what coverage does for them
+(`../sitecustomize.py`) is done here, too. Looking for the file at every call is slow, and nothing else is: no
+thread, no signal, no hook in the product.
 """
 
 import importlib.util
@@ -29,7 +31,9 @@ def _note(frame: FrameType, event: str, _argument: object) -> None:
 
 
 if _FOLDER:
-    os.environ["PYTHONPATH"] = os.path.dirname(__file__)
+    # Beside the sources: the command line heeds it only where outlive itself is found by it (`cli.main`).
+    here = os.path.dirname(__file__)
+    os.environ["PYTHONPATH"] = f"{here}:{os.path.realpath(os.path.join(here, '../../../src'))}"
     found = importlib.util.spec_from_file_location(
         "_keeper_environment", os.path.join(os.path.dirname(__file__), "..", "sitecustomize.py")
     )

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, OutliveError
+from outlive.core.events import KeeperBounds
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL, Kind
 from outlive.core.process import InputWait, Observation
@@ -49,14 +50,21 @@ class BackendListener(Protocol):
     def link_opened(self) -> None:
         """From now on everything live is reported anew, ended by a doorbell with `Flags.SYNC`."""
 
-    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
-        """The other side answers requests; unanswered starts have been sent again. `sessions`: POSIX's, of its parts."""
+    def link_ready(
+        self, keeper_pid: int, sessions: tuple[int, ...] = (), bounds: KeeperBounds | None = None
+    ) -> None:
+        """The other side answers requests; unanswered starts have been sent again.
+
+        `sessions` and `bounds`: see `KeeperConnected`.
+        """
 
     def link_closed(self) -> None:
         """The other side is gone for the moment; commands go on."""
 
     def node_changed(self, name: str, reason: str | None, node: FleetNode | None = None) -> None:
-        """A node is away from now on, and why; None: it is there, and is what `node` says, where that is known."""
+        """A node is away from now on, and why; None: it is there, and is what `node` says, where that is
+        known.
+        """
 
     def ring(self, bells: Iterable[Bell]) -> None:
         """Take over the newest states of processes."""
@@ -66,11 +74,7 @@ class BackendSite(Protocol):
     """What a backend knows of itself and of the machine where commands run."""
 
     async def offers(self) -> str:
-        """Return what bounds can be had where commands run, as `keeper.sandbox.capabilities` prints it.
-
-        Raises:
-            InvalidRequest: The other side is of an earlier version and does not know.
-        """
+        """Return what bounds can be had where commands run, as `keeper.sandbox.capabilities` prints it."""
 
     async def status(self) -> dict[str, object]:
         """Return what the other side says about itself."""
@@ -85,8 +89,8 @@ class BackendSite(Protocol):
 class Backend(BackendSite, Protocol):
     """Carries out what the engine asks. Every method raises BackendUnavailable when no answer comes in time.
 
-    All but `write` and `SignalProcess` are asked again by themselves when the other side restarts; those two fail with
-    `keeper_restarted`, because it is not known whether they had happened.
+    All but `write` and `SignalProcess` are asked again by themselves when the other side restarts; those two
+    fail with `keeper_restarted`, because it is not known whether they had happened.
     """
 
     def kind_of(self, backend: str) -> Kind:
@@ -114,8 +118,9 @@ class Backend(BackendSite, Protocol):
     ) -> StartOutcome:
         """Start a command once, however often this is asked with the same id.
 
-        `backend` names the place: "local", "docker", or a node. `secrets` are the values of the spec's secret variables; they are written nowhere.
-        `settle` is called with the outcome also when the caller has been cancelled meanwhile.
+        `backend` names the place: "local", "docker", or a node. `secrets` are the values of the spec's secret
+        variables; they are written nowhere. `settle` is called with the outcome also when the caller has been
+        cancelled meanwhile.
         """
 
     async def control(
@@ -134,17 +139,23 @@ class Backend(BackendSite, Protocol):
         """Write at most 1 MiB to the input; returns when all of it is in the pipe or terminal.
 
         Raises:
-            LimitExceeded: `stdin_full`; details have `written_bytes` and, in the keeper's hands, `waiting_bytes`.
+            LimitExceeded: `stdin_full`; details have `written_bytes` and, in the keeper's hands,
+            `waiting_bytes`.
         """
 
     async def observe(self, process_ids: Sequence[ProcessId], *, has_stdin: bool) -> list[Observation]:
-        """Look at the trees of live processes, in this order: nothing of one that has ended. Never raises for what cannot be seen.
+        """Look at the trees of live processes, in this order: nothing of one that has ended.
+
+        Never raises for what cannot be seen.
 
         `has_stdin`: they have inputs, and it is told whether they wait for them.
         """
 
     async def input_wait(self, process_id: ProcessId) -> InputWait | None:
-        """Return what a live process with an input waits for; None when it waits for none. As `observe`, and cheaper."""
+        """Return what a live process with an input waits for; None when it waits for none.
+
+        As `observe`, and cheaper.
+        """
 
 
 def unknown_backend(name: str, known: Iterable[str]) -> InvalidRequest:

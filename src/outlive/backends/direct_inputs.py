@@ -1,10 +1,12 @@
 """Inputs in full flow, written by the server itself: `DirectInputs`, pipes that the keeper has given it.
 
-Every byte that goes through the keeper costs it a message, and the writer two more changes of process for each piece. So the
-keeper gives the server a descriptor of the pipe itself, as long as nothing waits there (op "input"). It is given back soon after
-the last write, and before the input is closed: a reader sees the end of its input only when every writer has closed it (pipe(7)).
+Every byte that goes through the keeper costs it a message, and the writer two more changes of process for
+each piece. So the keeper gives the server a descriptor of the pipe itself, as long as nothing waits there (op
+"input"). It is given back soon after the last write, and before the input is closed: a reader sees the end of
+its input only when every writer has closed it (pipe(7)).
 
-What must not be lost with the server is not kept here: bytes that a process does not read are handed to the keeper.
+What must not be lost with the server is not kept here: bytes that a process does not read are handed to the
+keeper.
 """
 
 import asyncio
@@ -27,9 +29,11 @@ _LINGER_S = (
 )
 _ANSWER_S = 15.0
 _LEFT_TO_THE_KEEPER = {"process_ended", "timeout"}  # the write itself then says what is wrong
-_PATIENCE_S = 1.0  # with a process that does not read: then what is left waits where it outlives the server, and its end is seen
+# with a process that does not read: then what is left waits where it outlives the server, and its end is seen
+_PATIENCE_S = 1.0
 _BUSY_PIPE_BYTES = 1024 * 1024  # one of the usual 64 KiB would wake the writer for each piece
-# A reader takes 32 KiB or so at a time and makes room for as much: it has a megabyte still, and we write more at once.
+# A reader takes 32 KiB or so at a time and makes room for as much: it has a megabyte still, and we write more
+# at once.
 _MORE_ROOM_S = 0.001
 
 
@@ -45,7 +49,10 @@ class _Pipe:
         self.is_large = False
 
     def widen(self) -> None:
-        """Make room for much, once; where the user's pipes hold too much already (pipe(7)) it stays as it is."""
+        """Make room for much, once.
+
+        Where the user's pipes hold too much already (pipe(7)) it stays as it is.
+        """
         if not self.is_large:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
@@ -53,10 +60,12 @@ class _Pipe:
 
 
 class DirectInputs:
-    """The pipes that the server writes to just now. Only the loop's thread uses it; one writer at a time for each process."""
+    """The pipes that the server writes to just now.
+
+    Only the loop's thread uses it; one writer at a time for each process.
+    """
 
     def __init__(self, link: KeeperLink) -> None:
-        """Hold none."""
         self._link = link
         self._held: dict[ProcessId, _Pipe] = {}
         self._sweeper: asyncio.TimerHandle | None = None
@@ -66,7 +75,9 @@ class DirectInputs:
         return process_id in self._held
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> int:
-        """Write to the input and return how many bytes went in; the rest is the keeper's, in whose hands it may wait.
+        """Write to the input and return how many bytes went in.
+
+        The rest is the keeper's, in whose hands it may wait.
 
         Less than all: there is no pipe to be had, or the process does not read.
 
@@ -122,11 +133,13 @@ class DirectInputs:
             self.drop(process_id)
 
     async def _ask(self, process_id: ProcessId) -> _Pipe | None:
-        """Return a pipe that the keeper gives; None when it gives none: a terminal, or something waits there already.
+        """Return a pipe that the keeper gives; None when it gives none: a terminal, or something waits there
+        already.
 
-        The descriptor comes over a socket made for it, so that the connection to the keeper need not look for any.
+        The descriptor comes over a socket made for it, so that the connection to the keeper need not look for
+        any.
         """
-        if not self._link.gives_input or len(self._held) >= _MAX_HELD:
+        if len(self._held) >= _MAX_HELD:
             return None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours, theirs:

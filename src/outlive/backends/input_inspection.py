@@ -1,22 +1,28 @@
-"""Whether a process tree of this machine waits for input, as the kernel reports it. Blocking, below a millisecond: run it in a thread.
+"""Whether a process tree of this machine waits for input, as the kernel reports it.
 
-The evidence is /proc/PID/syscall (proc(5)): in which system call a thread sleeps, with its arguments. One look costs, for each
-living process, four system calls for its place in the tree and three for each thread (at most `_MAX_THREADS`), and some ten more
-for what looks like a wait. Reads only.
+Blocking, below a millisecond: run it in a thread.
+
+The evidence is /proc/PID/syscall (proc(5)): in which system call a thread sleeps, with its arguments. One
+look costs, for each living process, four system calls for its place in the tree and three for each thread (at
+most `_MAX_THREADS`), and some ten more for what looks like a wait. Reads only.
 
 What counts, and what does not:
 
-* A main thread inside read(2) of the command's input or of its terminal: certain. A terminal that takes whole lines and shows
-  none of them makes it a password.
-* A main thread that has taken every key for itself (line editors, pagers) and sleeps without a deadline in poll(2) or a sister of
-  it: certain. With a deadline it wakes by itself, as a clock or a monitor does: that waits for no answer.
-* Another thread inside such a read, or an epoll without a deadline that watches the input: as programs in Go or on Node ask,
-  and as servers listen for a key. Not certain; `engine.processes.question_watch` looks at what was printed last.
-* A program of another user (sudo) shows none of that. Its terminal does: whole lines, not shown, in the foreground.
+* A main thread inside read(2) of the command's input or of its terminal: certain. A terminal that takes whole
+  lines and shows none of them makes it a password.
+* A main thread that has taken every key for itself (line editors, pagers) and sleeps without a deadline in
+  poll(2) or select(2): certain. With a deadline it wakes by itself, as a clock or a monitor does: that waits
+  for no answer.
+* Another thread inside such a read, or an epoll that watches the input, without a deadline or with one of
+  seconds (V8's own timers, not a clock's): as programs in Go or on Node ask, and as servers listen for a key.
+  Not certain; `engine.processes.question_watch` looks at what was printed last.
+* A program of another user (sudo) shows none of that. Its terminal does: whole lines, not shown, in the
+  foreground.
 
-A shell or another interpreter that edits a line of a person's waits for its next command: that is a wait, and no question. It is
-told by its own words (`backends.interpreters`) and by its terminal, which gives it every key; for what its `read` asks, a shell takes whole lines.
-A tree in which something asks as well waits for that.
+A shell or another interpreter that edits a line of a person's waits for its next command: that is a wait, and
+no question. It is told by its own words (`backends.interpreters`) and by its terminal, which gives it every
+key; for what its `read` asks, a shell takes whole lines. A tree in which something asks as well waits for
+that.
 """
 
 import contextlib
@@ -26,36 +32,45 @@ from collections.abc import Iterator
 from typing import Literal
 
 from outlive.backends.interpreters import takes_commands
-from outlive.backends.proc_files import is_keeper, living_tree, opened, stat_fields, terminal_of
+from outlive.backends.proc_files import living_tree, opened, stat_fields, terminal_of
 from outlive.core.process import InputWait
 from outlive.protocols.frames import PidRecord
 
 _READS = {"x86_64": frozenset({0, 19}), "aarch64": frozenset({63, 65})}.get(os.uname().machine, frozenset())
-_EPOLL_WAITS = {"x86_64": frozenset({232, 281}), "aarch64": frozenset({22})}.get(
+_EPOLL_WAITS = {"x86_64": frozenset({232, 281, 441}), "aarch64": frozenset({22, 441})}.get(
     os.uname().machine, frozenset()
 )
-# Which argument is the deadline: milliseconds of which minus one means none, or a pointer that is NULL for none.
+# Which argument is the deadline: milliseconds of which minus one means none, or a pointer that is NULL for
+# none.
 _MILLISECONDS = {"x86_64": {7: 2, 232: 3, 281: 3}, "aarch64": {22: 3}}.get(os.uname().machine, {})
 _POINTERS = {"x86_64": {23: 4, 270: 4, 271: 2, 441: 3}, "aarch64": {72: 4, 73: 2, 441: 3}}.get(
     os.uname().machine, {}
 )
+# Milliseconds. V8's timers (its memory reducer's 8 s) end the sleep of a program that asks: a clock's are
+# shorter.
+_SECONDS = 1000
 _FOR_EVER = 0xFFFFFFFF  # the lower half of minus one: an int is shown as the register holds it
-# The largest programs have some hundred threads; a look at more than that would cost more than its answer is worth.
+# The largest programs have some hundred threads; a look at more than that would cost more than its answer is
+# worth.
 _MAX_THREADS = 512
 
 
 def input_wait(folder: str) -> InputWait | None:
-    """Return what the process of a folder, or one below it, waits for; None when nothing of it waits for input."""
+    """Return what the process of a folder, or one below it, waits for; None when nothing of it waits for
+    input.
+    """
     living = living_tree(folder)
     return None if living is None else input_wait_of(*living)
 
 
 def input_wait_of(record: PidRecord, pids: list[int]) -> InputWait | None:
-    """Return what a tree waits for, given its main process and its pids; what is certain goes first, and a question before a prompt."""
-    inputs = _InputFiles(record)
+    """Return what a tree waits for, given its main process and its pids.
+
+    What is certain goes first, and a question before a prompt.
+    """
     prompt = guess = None
     for pid, thread in _threads(pids):
-        wait = _wait_of(pid, thread, inputs)
+        wait = _wait_of(pid, thread, record)
         if wait is None:
             continue
         if wait.is_certain and not wait.is_at_prompt:
@@ -67,31 +82,12 @@ def input_wait_of(record: PidRecord, pids: list[int]) -> InputWait | None:
     return prompt or guess
 
 
-class _InputFiles:
-    """The files from which a command could read what is sent to it; looked up when the first thread is found reading."""
+def _takes_input(record: PidRecord, file_name: str) -> bool:
+    """Tell whether a file is a terminal, or the pipe through which the command is sent input.
 
-    def __init__(self, record: PidRecord) -> None:
-        self._record = record
-        self._names: frozenset[str] | None = None
-
-    def has(self, file_name: str, fd: int) -> bool:
-        """Tell whether a file is the command's input or a terminal. One that cannot be told counts as descriptor 0."""
-        if _is_terminal(file_name):
-            return True
-        if self._names is None:
-            self._names = self._found()
-        return file_name in self._names if self._names else fd == 0
-
-    def _found(self) -> frozenset[str]:
-        """Return the pipes whose other ends the shim holds.
-
-        The command's own descriptor 0 says less: a shell has another file there while it reads from that.
-        """
-        shim = self._record.shim_pid
-        if shim and is_keeper(shim):
-            with contextlib.suppress(OSError):
-                return frozenset(opened(shim, int(fd)) for fd in os.listdir(f"/proc/{shim}/fd"))
-        return frozenset(filter(None, [opened(self._record.pid, 0)]))
+    The command's own descriptor 0 says less: a shell has another file there while it reads from that.
+    """
+    return _is_terminal(file_name) or file_name == f"pipe:[{record.input_pipe}]"
 
 
 def _threads(pids: list[int]) -> Iterator[tuple[int, int]]:
@@ -106,7 +102,7 @@ def _threads(pids: list[int]) -> Iterator[tuple[int, int]]:
     yield from others[: max(0, left - len(pids))]
 
 
-def _wait_of(pid: int, thread: int, inputs: _InputFiles) -> InputWait | None:
+def _wait_of(pid: int, thread: int, record: PidRecord) -> InputWait | None:
     """Return what one thread waits for; None when that is no input."""
     try:
         with open(f"/proc/{pid}/task/{thread}/syscall", encoding="ascii") as file:
@@ -120,25 +116,24 @@ def _wait_of(pid: int, thread: int, inputs: _InputFiles) -> InputWait | None:
         return None
     number, arguments = int(words[0]), [int(word, 16) for word in words[1:7]]
     if number in _READS:
-        return _read_wait(pid, thread, arguments[0], inputs)
-    if not _is_endless(number, arguments):
-        return None
-    if thread == pid and _is_in_foreground(pid):
-        local = _local_modes(pid)
-        if local and not local & termios.ICANON:
-            return _sleeping(pid, thread, "input", is_at_prompt=takes_commands(_words(pid)))
-    if number in _EPOLL_WAITS and _watches_input(pid, arguments[0], inputs):
-        return _sleeping(pid, thread, "input", is_certain=False)
+        return _read_wait(pid, thread, arguments[0], record)
+    takes_keys = thread == pid and _is_in_foreground(pid) and _takes_keys(_local_modes(pid))
+    if number in _EPOLL_WAITS:
+        if _sleeps_long(number, arguments, over=_SECONDS) and _watches_input(pid, arguments[0], record):
+            is_at_prompt = takes_keys and takes_commands(_words(pid))
+            return _sleeping(pid, thread, "input", is_certain=False, is_at_prompt=is_at_prompt)
+    elif takes_keys and _sleeps_long(number, arguments):
+        return _sleeping(pid, thread, "input", is_at_prompt=takes_commands(_words(pid)))
     return None
 
 
-def _read_wait(pid: int, thread: int, fd: int, inputs: _InputFiles) -> InputWait | None:
+def _read_wait(pid: int, thread: int, fd: int, record: PidRecord) -> InputWait | None:
     file_name = opened(pid, fd)
-    if not inputs.has(file_name, fd):
+    if not _takes_input(record, file_name):
         return None
     local = _local_modes(pid) if _is_terminal(file_name) else 0
     kind = _kind(local)
-    edits = bool(local) and not local & termios.ICANON and thread == pid and _is_in_foreground(pid)
+    edits = _takes_keys(local) and thread == pid and _is_in_foreground(pid)
     return _sleeping(
         pid,
         thread,
@@ -152,25 +147,34 @@ def _is_terminal(file_name: str) -> bool:
     return file_name.startswith(("/dev/pts/", "/dev/tty"))
 
 
-def _is_endless(number: int, arguments: list[int]) -> bool:
-    """Tell whether a call is poll(2) or a sister of it that no deadline ends."""
+def _sleeps_long(number: int, arguments: list[int], *, over: int = _FOR_EVER - 1) -> bool:
+    """Tell whether a call is poll(2) or a sister of it whose deadline, in milliseconds, is later than this;
+    without a number, that no deadline ends.
+    """
     if (place := _MILLISECONDS.get(number)) is not None:
-        return arguments[place] & _FOR_EVER == _FOR_EVER
+        return arguments[place] & _FOR_EVER > over
     return (place := _POINTERS.get(number)) is not None and arguments[place] == 0
 
 
-def _watches_input(pid: int, epoll: int, inputs: _InputFiles) -> bool:
+def _takes_keys(local: int) -> bool:
+    """Tell whether a terminal (its c_lflag) gives each key at once, as editors of lines have it."""
+    return bool(local) and not local & termios.ICANON
+
+
+def _watches_input(pid: int, epoll: int, record: PidRecord) -> bool:
     """Tell whether an epoll instance watches the command's input (proc(5), fdinfo: "tfd: 0 events: …")."""
     try:
         with open(f"/proc/{pid}/fdinfo/{epoll}", encoding="ascii") as file:
             watched = [int(line.split()[1]) for line in file if line.startswith("tfd:")]
     except (OSError, ValueError, IndexError):
         return False
-    return any(inputs.has(opened(pid, fd), fd) for fd in watched)
+    return any(_takes_input(record, opened(pid, fd)) for fd in watched)
 
 
 def _kind(local: int) -> Literal["input", "password"]:
-    """Return whether what is typed would be shown: a terminal (its c_lflag) that takes whole lines and echoes none hides it."""
+    """Return whether what is typed would be shown: a terminal (its c_lflag) that takes whole lines and echoes
+    none hides it.
+    """
     return "password" if local & termios.ICANON and not local & termios.ECHO else "input"
 
 
@@ -197,7 +201,10 @@ def _sleeping(
 
 
 def _words(pid: int) -> list[str]:
-    """Return the words that a process was started with; none of a process of another user, or that has ended."""
+    """Return the words that a process was started with.
+
+    None of a process of another user, or that has ended.
+    """
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return os.fsdecode(file.read()).split("\0")[:-1]
@@ -212,7 +219,9 @@ def _is_in_foreground(pid: int) -> bool:
 
 
 def _local_modes(pid: int) -> int:
-    """Return how the terminal of a process treats what is typed (termios(3), c_lflag); 0 where it has none."""
+    """Return how the terminal of a process treats what is typed (termios(3), c_lflag); 0 where it has
+    none.
+    """
     with contextlib.suppress(OSError, termios.error), terminal_of(pid) as fd:
         return int(termios.tcgetattr(fd)[3])
     return 0

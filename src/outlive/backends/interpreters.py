@@ -1,8 +1,10 @@
-"""Whether a program was started to take commands from a person: a shell, or another program with a prompt of its own. Pure.
+"""Whether a program was started to take commands from a person: a shell, or another program with a prompt of
+its own. Pure.
 
-A shell without a script, without `-c` and with a terminal is interactive (POSIX, sh, "Options"), and so are those interpreters
-and database clients that took over that rule. Every other program that waits at a terminal asks something. What cannot be told for certain (an
-option that is not known here) is not taken for such a program: a question too much is seen, one too few is not.
+A shell without a script, without `-c` and with a terminal is interactive (POSIX, sh, "Options"), and so are
+those interpreters and database clients that took over that rule. Every other program that waits at a terminal
+asks something. What cannot be told for certain (an option that is not known here) is not taken for such a
+program: a question too much is seen, one too few is not.
 """
 
 import os
@@ -15,8 +17,9 @@ from dataclasses import dataclass
 class _Interpreter:
     """One kind of program.
 
-    `ends`: options that give it something to carry out, or a script. `valued`: options whose value is the next word. `operands`: how
-    many other words it may have and still take commands from a person (a database client has the name of its database).
+    `ends`: options that give it something to carry out, or a script. `valued`: options whose value is the
+    next word. `operands`: how many other words it may have and still take commands from a person (a database
+    client has the name of its database).
     """
 
     ends: frozenset[str] = frozenset()
@@ -32,7 +35,9 @@ _PYTHON = _Interpreter(ends=frozenset({"-c", "-m"}), valued=frozenset({"-W", "-X
 _LANGUAGE = _Interpreter(ends=frozenset({"-e", "-p", "-c", "--eval", "--print", "--check"}))
 _DATABASE_ENDS = frozenset({"-c", "-f", "-l", "-e", "-batch", "--command", "--file", "--list", "--execute"})
 _KINDS: Mapping[str, _Interpreter] = {
-    **dict.fromkeys(("sh", "ash", "dash", "bash", "ksh", "mksh", "zsh", "fish"), _SHELL),
+    **dict.fromkeys(
+        ("sh", "ash", "dash", "bash", "ksh", "mksh", "csh", "tcsh", "zsh", "fish", "nu", "xonsh"), _SHELL
+    ),
     **dict.fromkeys(("python", "ipython", "bpython", "ptpython"), _PYTHON),
     **dict.fromkeys(("node", "irb", "lua", "ghci"), _LANGUAGE),
     "sqlite": _Interpreter(ends=_DATABASE_ENDS, operands=1),
@@ -51,7 +56,9 @@ _VERSION = re.compile(r"[0-9.]+\Z")
 
 
 def takes_commands(words: Sequence[str]) -> bool:
-    """Tell whether the words of a running program (/proc/PID/cmdline) are those of an interpreter at work for a person."""
+    """Tell whether the words of a running program (/proc/PID/cmdline) are those of an interpreter at work for
+    a person.
+    """
     if not words:
         return False
     # A login shell has a hyphen before its name (POSIX, sh; login(1)).
@@ -80,7 +87,9 @@ def _kind_of(path: str) -> _Interpreter | None:
 
 
 def _ends(word: str, interpreter: _Interpreter) -> bool:
-    """Tell whether an option gives the program its commands: also in a group of letters (`-lc`), or with its value (`--command=…`)."""
+    """Tell whether an option gives the program its commands: also in a group of letters (`-lc`), or with its
+    value (`--command=…`).
+    """
     if word.startswith("--"):
         return word.partition("=")[0] in interpreter.ends
     return word in interpreter.ends or any(f"-{letter}" in interpreter.ends for letter in word[1:])

@@ -1,7 +1,9 @@
-"""The connection to the keeper's supervisor: requests and replies by number, doorbells, reconnecting for ever.
+"""The connection to the keeper's supervisor: requests and replies by number, doorbells, reconnecting for
+ever.
 
-Owns the socket and what is unanswered; what requests mean is in `local`. The supervisor may die at any moment:
-then this reconnects (it is back within some 50 ms; else `ensure` starts it) and sends again what may be repeated.
+Owns the socket and what is unanswered; what requests mean is in `local`. The supervisor may die at any
+moment: then this reconnects (it is back within some 50 ms; else `ensure` starts it) and sends again what may
+be repeated.
 """
 
 import array
@@ -17,7 +19,9 @@ from typing import Self
 from outlive.backends.contract import BackendListener
 from outlive.backends.unanswered import KeeperRequest, Reply, Settle, Unanswered
 from outlive.core.errors import BackendUnavailable, OutliveError
-from outlive.protocols.keeper import MAX_INLINE_BYTES, RECORD, VERSION, encode_message
+from outlive.core.events import KeeperBounds
+from outlive.core.hints import MEANINGS
+from outlive.protocols.keeper import CANNOT_START, MAX_INLINE_BYTES, RECORD, encode_message
 
 _logger = logging.getLogger(__name__)
 
@@ -29,18 +33,23 @@ _QUICK_PAUSE_S = 0.005
 _PATIENCE_S = 1.0  # between attempts to start a keeper that does not start
 _HELLO_S = 15.0  # the guardian replaces a hung supervisor within 8 s; then the socket ends
 _DOORBELL = ord("D")
-# A supervisor that lives answers within a few ms; one that is stopped, or still being started, is not waited for.
+# A supervisor that lives answers within a few ms; one that is stopped, or still being started, is not waited
+# for.
 _SILENCE_S = 0.25
 
 
 class KeeperLink:
-    """Talks to the supervisor as role "server". `async with` keeps it connected; only the loop's thread uses it.
+    """Talks to the supervisor as role "server".
 
-    When the socket is full, requests wait in the order they were asked; beyond 1024 callers wait before they ask.
+    `async with` keeps it connected; only the loop's thread uses it.
+
+    When the socket is full, requests wait in the order they were asked; beyond 1024 callers wait before they
+    ask.
     """
 
     def __init__(
         self,
+        root: str,
         *,
         listener: BackendListener,
         connect: Callable[[], socket.socket],
@@ -49,10 +58,14 @@ class KeeperLink:
         """Take the parts.
 
         Args:
-            listener: Is notified of connections and doorbells; `link_opened` comes before anything is read from a new connection.
+            root: The state folder; a keeper of another folder at its path is not ours.
+            listener: Is notified of connections and doorbells; `link_opened` comes before anything is read
+                from a new connection.
             connect: Returns a connected, non-blocking SEQPACKET socket.
             ensure: Starts the keeper; blocks.
         """
+        self._root = root
+        self._identity: tuple[int, int] | None = None
         self._listener = listener
         self._connect = connect
         self._ensure = ensure
@@ -60,7 +73,6 @@ class KeeperLink:
         self._socket: socket.socket | None = None
         self._lost, self._was_ready = asyncio.Event(), asyncio.Event()
         self._is_there, self._has_room = asyncio.Event(), asyncio.Event()
-        self.gives_input = False  # the supervisor knows "input"; one of an earlier version does not
         self._unanswered = Unanswered()
         self._unsent: deque[KeeperRequest] = deque()
         self._hello: KeeperRequest | None = None
@@ -70,6 +82,7 @@ class KeeperLink:
     async def __aenter__(self) -> Self:
         """Begin connecting; `wait_ready` tells when it is done."""
         self._has_room.set()
+        self._identity = await asyncio.to_thread(identity_of, self._root)
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
         self._task = group.create_task(self._keep_connected(), name="keeper link")
         return self
@@ -82,8 +95,14 @@ class KeeperLink:
         self._unanswered.fail_all(BackendUnavailable("keeper_unavailable", "The server is being stopped."))
 
     async def wait_ready(self, deadline_s: float) -> None:
-        """Return when the supervisor has answered, or has been silent for 0.25 s; else raise `BackendUnavailable`."""
+        """Return when the supervisor has answered, or has been silent for 0.25 s.
+
+        Else raise `BackendUnavailable`.
+        """
         await _wait(self._is_there, deadline_s, self._unanswered)
+        trouble = self._unanswered.trouble
+        if trouble is not None and trouble.details.get("reason") == CANNOT_START:
+            raise trouble
 
     async def request(
         self,
@@ -102,12 +121,13 @@ class KeeperLink:
             payload: Raw bytes; more than a packet holds travels in a memfd.
             deadline_s: After so long the request is forgotten.
             is_repeatable: Send it again when the supervisor dies before it has answered.
-            settle: Called once with the outcome, in the order of the packets, also when the caller was cancelled.
+            settle: Called once with the outcome, in the order of the packets, also when the caller was
+                cancelled.
             sent_with: A socket that travels with the request; it stays the caller's, which closes it.
 
         Raises:
-            OutliveError: What the supervisor answered; `keeper_restarted` for a request that cannot be repeated;
-                `keeper_unavailable` or `timeout` when nothing came within the deadline.
+            OutliveError: What the supervisor answered; `keeper_restarted` for a request that cannot be
+                repeated; `keeper_unavailable` or `timeout` when nothing came within the deadline.
         """
         if not self._has_room.is_set():
             await _wait(self._has_room, deadline_s, self._unanswered)
@@ -117,6 +137,8 @@ class KeeperLink:
         request.sent_with = sent_with
         if self._unanswered.is_reachable:
             self._send(request)
+        else:
+            self._unanswered.fail_vain()
         return await request.future
 
     def tell(self, message: Reply, payload: bytes | memoryview, *, deadline_s: float) -> None:
@@ -213,14 +235,16 @@ class KeeperLink:
         loop = asyncio.get_running_loop()
         tries = _QUICK_TRIES if self._was_ready.is_set() else 0
         while True:
-            with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
-                return self._connect()
-            if tries > 0:
-                tries -= 1
-                await asyncio.sleep(_QUICK_PAUSE_S)
-                continue
             trouble: OutliveError
             try:
+                if await loop.run_in_executor(None, identity_of, self._root) != self._identity:
+                    raise BackendUnavailable("folder_gone", MEANINGS["folder_gone"])
+                with contextlib.suppress(FileNotFoundError, ConnectionRefusedError, BlockingIOError):
+                    return self._connect()
+                if tries > 0:
+                    tries -= 1
+                    await asyncio.sleep(_QUICK_PAUSE_S)
+                    continue
                 await loop.run_in_executor(None, self._ensure)
                 return self._connect()
             except OutliveError as error:
@@ -229,7 +253,11 @@ class KeeperLink:
                 text = f"The keeper cannot be started: {error.strerror or error}."
                 trouble = BackendUnavailable("keeper_unavailable", text)
             self._unanswered.trouble = trouble
+            self._unanswered.fail_vain()
             _logger.warning("the keeper cannot be reached: %s", trouble.message)
+            if trouble.details.get("reason") == CANNOT_START:  # nothing comes of waiting
+                self._unanswered.fail_all(trouble)
+                self._is_there.set()
             await asyncio.sleep(_PATIENCE_S)
 
     async def _serve(self, connection: socket.socket) -> None:
@@ -258,7 +286,7 @@ class KeeperLink:
 
     async def _greet(self, silence: asyncio.TimerHandle) -> bool:
         """Say hello and, once answered, send what was left unanswered; False when no answer comes."""
-        message: Reply = {"op": "hello", "role": "server", "version": VERSION, "pid": os.getpid()}
+        message: Reply = {"op": "hello", "role": "server", "pid": os.getpid()}
         hello = self._hello = self._unanswered.add(message, b"", deadline_s=_HELLO_S, is_repeatable=False)
         self._send(hello)
         try:
@@ -272,7 +300,6 @@ class KeeperLink:
         finally:
             self._hello = None
             self._unanswered.forget(hello)
-        self.gives_input = bool(reply.get("gives_input"))
         self._unanswered.trouble = None
         self._unanswered.is_reachable = True
         self._was_ready.set()
@@ -283,8 +310,24 @@ class KeeperLink:
         pid = supervisor.get("pid") if isinstance(supervisor, dict) else None
         sessions = reply.get("sessions")
         known = tuple(one for one in sessions if isinstance(one, int)) if isinstance(sessions, list) else ()
-        self._listener.link_ready(pid if isinstance(pid, int) else 0, known)
+        self._listener.link_ready(pid if isinstance(pid, int) else 0, known, _bounds_in(reply))
         return True
+
+
+def identity_of(root: str) -> tuple[int, int] | None:
+    """Return device and inode of a state folder; None where there is none."""
+    try:
+        found = os.stat(root)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _bounds_in(reply: Reply) -> KeeperBounds | None:
+    match reply.get("bounds"):
+        case [int(filters), int(locks), [*namespaces]]:
+            return filters, locks, tuple(one if isinstance(one, str) else None for one in namespaces)
+    return None
 
 
 async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered) -> None:
@@ -296,7 +339,9 @@ async def _wait(event: asyncio.Event, deadline_s: float, unanswered: Unanswered)
 
 
 def _send_with_descriptor(connection: socket.socket, request: KeeperRequest) -> None:
-    """Send a request with the socket that travels with it, or with its payload in a memory file (memfd_create(2))."""
+    """Send a request with the socket that travels with it, or with its payload in a memory file
+    (memfd_create(2)).
+    """
     if request.sent_with is not None:
         fd = request.sent_with.fileno()
         # -1: its caller has gone, and has closed it.

@@ -1,8 +1,10 @@
-"""On which TCP ports the processes of this machine listen: `ListeningPorts`, one look at the kernel's table for many processes.
+"""On which TCP ports the processes of this machine listen: `ListeningPorts`, one look at the kernel's table
+for many processes.
 
-The kernel is asked for its listening sockets alone, by netlink (sock_diag(7)): 0.2 ms. /proc/net/tcp lists the same, but walks over all of
-the kernel's hash table, 5 ms a file (measured on Linux 6.18): it is read where netlink is refused, and for processes in a network
-namespace of their own. `server.access.socket_table` asks for one connection by its addresses. Blocking: for a thread.
+The kernel is asked for its listening sockets alone, by netlink (sock_diag(7)): 0.2 ms. /proc/net/tcp lists
+the same, but walks over all of the kernel's hash table, 5 ms a file (measured on Linux 6.18): it is read
+where netlink is refused, and for processes in a network namespace of their own. `server.access.socket_table`
+asks for one connection by its addresses. Blocking: for a thread.
 """
 
 import contextlib
@@ -30,7 +32,6 @@ class ListeningPorts:
     """One look, for processes that are asked for right after it. Not shared between threads."""
 
     def __init__(self) -> None:
-        """Look at nothing yet: most trees have no sockets."""
         self._by_namespace: dict[str, Mapping[int, int]] = {}
 
     def of(self, pid: int) -> set[int]:

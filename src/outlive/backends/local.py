@@ -37,7 +37,10 @@ _WRITE_S = 30.0  # how long a process may leave its input unread before the writ
 
 
 class LocalBackend:
-    """The keeper of one state folder. The two callables are handed in: they belong to the keeper's own package."""
+    """The keeper of one state folder.
+
+    The two callables are handed in: they belong to the keeper's own package.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,6 @@ class LocalBackend:
         connect_unix: Callable[[str], socket.socket],
         ensure_keeper: Callable[[str], None],
     ) -> None:
-        """Take the state folder (absolute), how to connect to a socket's path and how to start the keeper."""
         self._layout = Layout(state_dir)
         self._connect = functools.partial(connect_unix, self._layout.keeper_socket)
         self._ensure = functools.partial(ensure_keeper, state_dir)
@@ -65,12 +67,15 @@ class LocalBackend:
         return "local"
 
     async def open(self, listener: BackendListener) -> None:
-        """Connect, starting the keeper when no process listens; returns when it answers, or is there and silent.
+        """Connect, starting the keeper when no process listens.
+
+        Returns when it answers, or is there and silent.
 
         Raises:
             BackendUnavailable: It did not within 20 s.
         """
-        link = KeeperLink(listener=listener, connect=self._connect, ensure=self._ensure)
+        root = self._layout.root
+        link = KeeperLink(root, listener=listener, connect=self._connect, ensure=self._ensure)
         await self._stack.enter_async_context(link)
         self._link = link
         self._inputs = DirectInputs(link)
@@ -140,7 +145,10 @@ class LocalBackend:
         )
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
-        """Write to the input; never repeated. Much of it goes straight into the pipe, the rest through the keeper."""
+        """Write to the input; never repeated.
+
+        Much of it goes straight into the pipe, the rest through the keeper.
+        """
         written = 0
         inputs = self._inputs
         if inputs is not None and (len(data) >= _DIRECT_BYTES or inputs.holds(process_id)):
@@ -149,7 +157,10 @@ class LocalBackend:
             await self._write_there(process_id, data[written:], written)
 
     async def _write_there(self, process_id: ProcessId, data: bytes | memoryview, written: int) -> None:
-        """Have the keeper write what follows `written` bytes. Pieces do not wait for each other: it takes them in order."""
+        """Have the keeper write what follows `written` bytes.
+
+        Pieces do not wait for each other: it takes them in order.
+        """
         pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
         if len(pieces) > 1:
             outcomes = await asyncio.gather(*(self._write(process_id, piece) for piece in pieces))
@@ -173,7 +184,10 @@ class LocalBackend:
         if waiting:
             raise LimitExceeded(
                 "stdin_full",
-                f"The process has not read all of its input for {_WRITE_S:.0f} s; these bytes still wait for it.",
+                (
+                    f"The process has not read all of its input for {_WRITE_S:.0f} s; these bytes still wait "
+                    "for it."
+                ),
                 details=_counted(written, waiting),
             )
 

@@ -1,4 +1,5 @@
-"""What /proc says of a process and of its tree: small blocking reads, for `tree_inspection` and `input_inspection`.
+"""What /proc says of a process and of its tree: small blocking reads, for `tree_inspection` and
+`input_inspection`.
 
 Each returns nothing for what is not there (any more): a look races with what it looks at.
 """
@@ -7,25 +8,26 @@ import contextlib
 import os
 from collections.abc import Iterator
 
+from outlive.kernel.files import read_small
 from outlive.protocols.frames import PidRecord, decode_pid
 
 _PTY_MAJOR = 136  # Unix98 pseudo-terminals (Documentation/admin-guide/devices.txt)
-# How the command line of a shim looks: a fork of the guardian has the guardian's, a program its own (decision 126).
-_KEEPER = b"outlive/keeper/__main__.py"
+# How the command line of a shim begins (decision 126).
 _SHIM = b"outlive-shim\0shim\0"
 
 
 def living_tree(folder: str) -> tuple[PidRecord, list[int]] | None:
-    """Return the main process of a folder and the pids of its tree, parents first; None when nothing of it can live.
+    """Return the main process of a folder and the pids of its tree, parents first; None when nothing of it
+    can live.
 
-    The shim's children are all of the tree, daemons included. A shim that died has left the command to others; then it is
-    what lies below the command.
+    The shim's children are all of the tree, daemons included. A shim that died has left the command to
+    others; then it is what lies below the command.
     """
     record = _pid_record(folder)
     if record is None or record.boot_id != _boot_id():
         return None
     is_main_there = start_ticks(record.pid) == record.start_ticks
-    if record.shim_pid and is_keeper(record.shim_pid):
+    if record.shim_pid and is_shim(record.shim_pid):
         below = _below(record.shim_pid)
         if record.pid in below or not is_main_there:
             return record, below
@@ -42,9 +44,7 @@ def living_main(folder: str) -> PidRecord | None:
 
 def _pid_record(folder: str) -> PidRecord | None:
     """Return what a shim has noted of the process of a folder; None where there is no such note."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"{folder}/pid", "rb") as file:
-        return decode_pid(file.read())
-    return None
+    return decode_pid(read_small(f"{folder}/pid"))
 
 
 def _below(pid: int) -> list[int]:
@@ -68,14 +68,14 @@ def start_ticks(pid: int) -> int:
     return int(fields[19]) if fields else 0
 
 
-def is_keeper(pid: int) -> bool:
-    """Tell whether a pid is (still) one of the keeper's: a shim lives at least as long as what it holds."""
+def is_shim(pid: int) -> bool:
+    """Tell whether a pid is (still) a shim's: it lives at least as long as what it holds."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             line = file.read()
     except OSError:
         return False
-    return line.startswith(_SHIM) or _KEEPER in line
+    return line.startswith(_SHIM)
 
 
 def _boot_id() -> str:

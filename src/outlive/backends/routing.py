@@ -1,7 +1,8 @@
 """The backend that the engine has: `Routing` passes each call to the one that has the process.
 
-A container's processes are the local keeper's, too: `ready` sees to the container, and the start goes to `local`. Nodes are
-other servers; one that is away keeps no caller waiting, neither when this opens nor when it is asked about others.
+A container's processes are the local keeper's, too: `ready` sees to the container, and the start goes to
+`local`. Nodes are other servers; one that is away keeps no caller waiting, neither when this opens nor when
+it is asked about others.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ _CANCELLED = "The caller left before its container was ready: it never ran."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """A name under which commands ask for a place: its kind, the backend that starts them, and what comes before.
+    """A name under which commands ask for a place: its kind, the backend that starts them, and what comes
+    before.
 
     `ready` is awaited with the spec's container before `backend` is asked.
     """
@@ -40,7 +42,6 @@ class RouteTable:
     """
 
     def __init__(self, routes: Mapping[str, Route]) -> None:
-        """Take the places by their names, this machine's first; nothing is opened."""
         self._routes = dict(routes)
         self._listener: BackendListener | None = None
         self.local = self._routes[LOCAL].backend
@@ -133,7 +134,10 @@ class Routing:
         return self.table.route(backend).kind
 
     async def open(self, listener: BackendListener) -> None:
-        """Connect to the keeper; nodes are looked for meanwhile, and their processes are known from their folders."""
+        """Connect to the keeper.
+
+        Nodes are looked for meanwhile, and their processes are known from their folders.
+        """
         await self.table.open(listener)
 
     async def close(self) -> None:

@@ -1,4 +1,6 @@
-"""Looking at process trees of this machine through /proc. Blocking, below a millisecond for most trees: run it in a thread.
+"""Looking at process trees of this machine through /proc.
+
+Blocking, below a millisecond for most trees: run it in a thread.
 
 The tree is what the shim holds: the command, what it started, and what of that became a daemon. Reads only.
 Whether it waits for input alone is cheaper to ask: `input_inspection`.
@@ -40,11 +42,13 @@ def _look(folder: str, listening: ListeningPorts, *, has_stdin: bool) -> Observa
     seen: list[int] = []
     ports: set[int] = set()
     threads, ticks, pages = 0, 0, 0
+    is_busy = False
     for pid in pids:
         fields = stat_fields(pid)
         if not fields or fields[_STATE] == "Z":
             continue
         seen.append(pid)
+        is_busy |= fields[_STATE] in {"R", "D"}
         ticks += sum(map(int, fields[_TIMES]))
         pages += int(fields[_RSS])
         threads += int(fields[_THREADS])
@@ -58,11 +62,14 @@ def _look(folder: str, listening: ListeningPorts, *, has_stdin: bool) -> Observa
         ports=tuple(sorted(ports)),
         waiting="no" if wait is None or not wait.is_certain else wait.kind,
         is_at_prompt=wait is not None and wait.is_at_prompt,
+        is_busy=is_busy,
     )
 
 
 def window_size(folder: str) -> tuple[int, int] | None:
-    """Return rows and columns of the terminal that the process of a folder was started in; None where there is none."""
+    """Return rows and columns of the terminal that the process of a folder was started in; None where there
+    is none.
+    """
     record = living_main(folder)
     if record is not None:
         with contextlib.suppress(OSError, termios.error), terminal_of(record.pid) as fd:

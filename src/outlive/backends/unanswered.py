@@ -15,7 +15,9 @@ Settle = Callable[[Reply | OutliveError], None]
 
 
 class KeeperRequest:
-    """One question; `future` is what its caller waits for, `settle` is called even if no caller waits any more."""
+    """One question; `future` is what its caller waits for, `settle` is called even if no caller waits any
+    more.
+    """
 
     __slots__ = (
         "future",
@@ -38,7 +40,6 @@ class KeeperRequest:
         is_repeatable: bool,
         settle: Settle | None,
     ) -> None:
-        """Begin unsent."""
         loop = asyncio.get_running_loop()
         self.number = number
         self.message = {**message, "req": number}
@@ -70,7 +71,6 @@ class Unanswered:
     """
 
     def __init__(self) -> None:
-        """Nothing was asked yet."""
         self.trouble: OutliveError | None = None
         self.is_reachable = False
         self._requests: dict[int, KeeperRequest] = {}
@@ -130,7 +130,10 @@ class Unanswered:
         return list(self._requests.values())
 
     def fail_unrepeatable(self) -> None:
-        """Fail what was sent to a keeper that died and cannot be repeated; the rest waits for the next one."""
+        """Fail what was sent to a keeper that died and cannot be repeated.
+
+        The rest waits for the next one.
+        """
         for request in self.outstanding():
             if request.is_sent and not request.is_repeatable:
                 self._fail(
@@ -139,6 +142,11 @@ class Unanswered:
                         "keeper_restarted", "The keeper restarted before it answered this request."
                     ),
                 )
+
+    def fail_vain(self) -> None:
+        """Fail all of them if waiting is in vain: no keeper comes back into a folder that is gone."""
+        if self.trouble is not None and self.trouble.code == "folder_gone":
+            self.fail_all(self.trouble)
 
     def fail_all(self, error: OutliveError) -> None:
         """Answer all of them with `error`."""
@@ -155,7 +163,11 @@ class Unanswered:
         return BackendUnavailable("timeout", f"The keeper did not answer within {deadline_s:.0f} s.")
 
     def _expire(self, request: KeeperRequest, deadline_s: float) -> None:
-        self._fail(request, self.silence(deadline_s))
+        if request.message.get("op") == "stop":
+            # What was to end ends, however late the keeper answers, and whichever supervisor does.
+            request.finish(self.silence(deadline_s))
+        else:
+            self._fail(request, self.silence(deadline_s))
 
     def _fail(self, request: KeeperRequest, error: OutliveError) -> None:
         if self._requests.pop(request.number, None) is not None:

@@ -1,1 +1,4 @@
-"""The command line `outlive`, verb by verb (docs/cli.md). Everything heavy is imported by the verb that needs it."""
+"""The command line `outlive`, verb by verb (docs/cli.md).
+
+Everything heavy is imported by the verb that needs it.
+"""

@@ -1,7 +1,11 @@
-"""Rows of text in columns: as wide as they are, or cut to a terminal's width, with coloured states. Pure."""
+"""Rows of text in columns: as wide as they are, or cut or wrapped to a terminal's width, with coloured
+states. Pure.
+"""
 
 import unicodedata
 from collections.abc import Sequence
+
+from outlive.cli.output import Line, Painted, plain
 
 _GAP = 2  # blanks between two columns
 _NARROWEST = 6  # cells: a column is not cut below this, nor below its head
@@ -28,27 +32,36 @@ _COLOURS = (
 _URGENT = (("waits for", "33;1"), ("unreachable", "35"), ("output lost", "35"))
 
 
-def table(rows: Sequence[tuple[str, ...]], *, width: int | None = None, is_coloured: bool = False) -> str:
-    """Return rows in columns, two blanks apart; no line is longer than `width` cells.
+def table(rows: Sequence[tuple[str, ...]], *, width: int | None = None) -> list[Line]:
+    """Return rows in columns, two blanks apart, with coloured states; no line is longer than `width` cells.
 
     Args:
         rows: The head, and what stands below it.
         width: The terminal's cells a line; None cuts nothing.
-        is_coloured: Whether what stands below the head STATE has a colour.
     """
+    rows = [tuple(map(plain, row)) for row in rows]  # a cell is as wide as it is shown
     widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
     if width is not None:
         widths = _narrowed(widths, [cells(head) for head in rows[0]], width)
-    state = rows[0].index("STATE") if is_coloured and "STATE" in rows[0] else -1
-    lines = []
+    state = rows[0].index("STATE") if "STATE" in rows[0] else -1
+    lines: list[Line] = []
     for number, row in enumerate(rows):
         shown = []
         for column, (text, room) in enumerate(zip(row, widths, strict=True)):
             cut = text if width is None else shortened(text, room)
             padded = cut + " " * (room - cells(cut)) if column < len(row) - 1 else cut
-            shown.append(_painted(cut, padded) if number and column == state else padded)
-        lines.append((" " * _GAP).join(shown).rstrip())
-    return "\n".join(lines)
+            shown.append(padded)
+        colour = _colour_of(row[state]) if number and state >= 0 else None
+        gap = " " * _GAP
+        if colour is None:
+            lines.append(gap.join(shown).rstrip())
+        else:
+            before, behind = (
+                "".join(one + gap for one in shown[:state]),
+                "".join(gap + one for one in shown[state + 1 :]),
+            )
+            lines.append((before, Painted(shown[state], colour), behind.rstrip()))
+    return lines
 
 
 def cells(text: str) -> int:
@@ -65,14 +78,32 @@ def shortened(text: str, room: int) -> str:
     """Return a text that takes at most `room` cells, with "…" where its end is cut off."""
     if cells(text) <= room:
         return text
-    left = room - 1
-    kept = []
-    for letter in text:
-        left -= cells(letter)
-        if left < 0:
-            break
-        kept.append(letter)
-    return "".join(kept) + "…" if room > 0 else ""
+    return _beginning(text, room - 1) + "…" if room > 0 else ""
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """Return a text in lines of at most `room` cells, broken at blanks, and within a word that is longer than
+    a line.
+    """
+    lines: list[str] = []
+    for word in text.split():
+        if lines and cells(f"{lines[-1]} {word}") <= room:
+            lines[-1] += f" {word}"
+            continue
+        rest = word
+        while rest:
+            lines.append(_beginning(rest, room) or rest[0])  # a letter wider than the line has one of its own
+            rest = rest[len(lines[-1]) :]
+    return lines or [""]
+
+
+def _beginning(text: str, room: int) -> str:
+    """Return as much of a text as fits into `room` cells."""
+    for end, letter in enumerate(text):
+        room -= cells(letter)
+        if room < 0:
+            return text[:end]
+    return text
 
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[int]:
@@ -90,8 +121,7 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], width: int) -> list[i
     return found
 
 
-def _painted(text: str, padded: str) -> str:
-    urgent = (colour for words, colour in _URGENT if words in text)
-    plain = (colour for words, colour in _COLOURS if text.startswith(words))
-    colour = next(urgent, None) or next(plain, None)
-    return padded if colour is None else f"\x1b[{colour}m{padded}\x1b[0m"
+def _colour_of(state: str) -> str | None:
+    urgent = (colour for words, colour in _URGENT if words in state)
+    usual = (colour for words, colour in _COLOURS if state.startswith(words))
+    return next(urgent, None) or next(usual, None)

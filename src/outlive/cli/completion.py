@@ -1,7 +1,9 @@
-"""Which words may stand at the end of an unfinished command line: read from the tree of verbs. The shells' scripts ask for them.
+"""Which words may stand at the end of an unfinished command line: read from the tree of verbs.
 
-Completing starts this program at every press of the key: of the verbs only the one that is being completed is imported. Where a
-process is named, a server that runs is asked for those of the current folder's project.
+The shells' scripts ask for them.
+
+Completing starts this program at every press of the key: of the verbs only the one that is being completed is
+imported. Where a process is named, a server that runs is asked for those of the current folder's project.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,10 @@ _PATIENCE_S = 1.0  # a person waits for the shell
 
 
 def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
-    """Return (word, help) for everything that the last of `words` may become; nothing means a file, or anything."""
+    """Return (word, help) for everything that the last of `words` may become.
+
+    Nothing means a file, or anything.
+    """
     *before, unfinished = words or [""]
     node: Group | Verb = PROGRAM
     parameters: Sequence[Parameter] = parameters_of(PROGRAM)
@@ -64,7 +69,10 @@ def _of_place(parameters: Sequence[Parameter], place: int, state_dir: str | None
 
 
 def _process_words(state_dir: str | None) -> list[tuple[str, str]]:
-    """Return what the current folder's project calls its newest processes, with their commands; nothing without a server."""
+    """Return what the current folder's project calls its newest processes, with their commands.
+
+    Nothing without a server.
+    """
     # Start-up time: the client is for the places of processes alone.
     from outlive.cli.far import a_client, far_url  # noqa: PLC0415
     from outlive.client import OutliveError  # noqa: PLC0415
@@ -80,15 +88,19 @@ def _process_words(state_dir: str | None) -> list[tuple[str, str]]:
         return []
     found: dict[str, str] = {}
     for info in infos:
-        # The newest one of a name is what the name means, unless an older one lives: either way it is the same word.
+        # The newest one of a name is what the name means, unless an older one lives: either way it is the
+        # same word.
         for word in (info.name, info.short_id):
-            if word is not None and info.project == project:  # an earlier server lists others, too
+            if word is not None and info.project == project:
                 found.setdefault(word, plain(info.command, _ROOM))
     return [*found.items()]
 
 
 def show_candidates(shell: str, words: Sequence[str]) -> None:
-    """Print what the last of `words` may become as the shell's script expects it; fish and zsh show the help beside it."""
+    """Print what the last of `words` may become as the shell's script expects it.
+
+    Fish and zsh show the help beside it.
+    """
     for word, about in complete_words(words):
         if shell == "fish":
             show(f"{word}\t{about}")

@@ -1,6 +1,8 @@
-"""Another server for the command line: `outlive --host URL`, and the clients that talk to it or to the one of this machine.
+"""Another server for the command line: `outlive --host URL`, and the clients that talk to it or to the one of
+this machine.
 
-What was said stands in the environment (`OUTLIVE_HOST` and the others), so that programs that a verb starts talk to the same one.
+What was said stands in the environment (`OUTLIVE_HOST` and the others), so that programs that a verb starts
+talk to the same one.
 """
 
 import os
@@ -28,6 +30,7 @@ _OF_THIS_MACHINE = frozenset(
         "restore",
         "serve",
         "service",
+        "stop-server",
         "token",
         "ui",
         "uninstall",
@@ -56,7 +59,8 @@ def far_url(environ: Mapping[str, str] = os.environ) -> str | None:
     text = environ.get(HOST, "")
     if "://" not in text:
         return None
-    # Start-up time: the parsers of addresses come with all of the server's settings, and most calls are local.
+    # Start-up time: the parsers of addresses come with all of the server's settings, and most calls are
+    # local.
     from outlive.config.options import websocket_url  # noqa: PLC0415
 
     try:
@@ -69,19 +73,15 @@ def a_client(
     state_dir: str | None,
     *,
     no_start: bool,
-    after_stop: bool = False,
     say: Callable[[str], None] = say,
     patience_s: float = _PATIENCE_S,
 ) -> Client:
-    """Return a client of the server that was asked for, else of the state folder's, which is started where none runs.
-
-    With `after_stop` also where that was stopped in order, until the client's first start.
+    """Return a client of the server that was asked for, else of the state folder's, which is started where
+    none runs.
     """
     url = far_url()
     if url is None:
-        return Client(
-            state_dir, start_server=not no_start, after_stop=after_stop, say=say, patience_s=patience_s
-        )
+        return Client(state_dir, start_server=not no_start, say=say, patience_s=patience_s)
     return Client(url=url, token=_token(), ca_file=os.environ.get(CA_FILE) or None, patience_s=patience_s)
 
 
@@ -101,8 +101,9 @@ def _token() -> str | None:
     path = os.environ.get(TOKEN_FILE)
     if not path:
         return None  # the client takes OUTLIVE_TOKEN
+    from outlive.files.documents import MAX_TOKEN_BYTES, read_named  # noqa: PLC0415 -- start-up time
+
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
+        return read_named(path, MAX_TOKEN_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigInvalid("config_invalid", f"--token-file: {path} cannot be read: {error}.") from error

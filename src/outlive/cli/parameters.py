@@ -1,7 +1,8 @@
 """How a verb says what it takes: `Parameter`, `takes`, and the parameters that many verbs share. Data only.
 
-One declaration serves the parser (`parser`), the help page (`help_page`) and the shell's completion (`completion`). Named tuples
-instead of dataclasses: `outlive --help` imports this, and dataclasses would be a third of its time.
+One declaration serves the parser (`parser`), the help page (`help_page`) and the shell's completion
+(`completion`). Named tuples instead of dataclasses: `outlive --help` imports this, and dataclasses would be a
+third of its time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,6 @@ class UsageError(Exception):
     """
 
     def __init__(self, text: str, *, unknown: Sequence[str] = ()) -> None:
-        """Keep the sentence and the flags."""
         super().__init__(text)
         self.unknown = tuple(unknown)
 
@@ -44,7 +44,8 @@ class Parameter(NamedTuple):
         is_hidden: Whether help and completion leave it out.
         ends_flags: Whether everything behind its first word belongs to it, dashes and all.
         is_process: Whether its words name processes, which the shell completes.
-        is_common: Whether most verbs take it: the program's own help page explains it, a verb's only names it.
+        is_common: Whether most verbs take it: the program's own help page explains it, a verb's only names
+            it.
         other_flags: What other programs call the flag: taken, and shown nowhere.
     """
 
@@ -74,7 +75,8 @@ class Parameter(NamedTuple):
     def choices(self) -> tuple[str, ...]:
         """The words that it may be; empty where anything goes.
 
-        What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE, TEXT|:PORT.
+        What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE,
+        TEXT|:PORT.
         """
         words = tuple(self.metavar.split("|"))
         is_choice = len(words) > 1 and all(word.replace("_", "").replace("-", "").islower() for word in words)
@@ -82,7 +84,9 @@ class Parameter(NamedTuple):
 
 
 class ServerFlags(NamedTuple):
-    """What every verb that asks a server takes: which server, whether it may be started, and the form of the answer."""
+    """What every verb that asks a server takes: which server, whether it may be started, and the form of the
+    answer.
+    """
 
     state_dir: str | None
     no_start: bool
@@ -114,7 +118,10 @@ class Action(Generic[_P]):
 
 
 def takes(*parameters: Parameter, more: str = "") -> Callable[[Callable[_P, int]], Action[_P]]:
-    """Declare what a verb takes; the function has an argument of each parameter's name and returns the exit code."""
+    """Declare what a verb takes.
+
+    The function has an argument of each parameter's name and returns the exit code.
+    """
     return lambda function: Action(function, parameters, more=more)
 
 
@@ -214,7 +221,10 @@ def _one_of(words: Sequence[str]) -> Callable[[str], str]:
 def places(
     name: str, metavar: str, *, about: str, is_required: bool = True, ends_flags: bool = False
 ) -> Parameter:
-    """Return any number of words without a flag, at least one where they are required; the function gets a list."""
+    """Return any number of words without a flag, at least one where they are required.
+
+    The function gets a list.
+    """
     note = "required" if is_required else ""
     return Parameter(name, "many", metavar, about, is_required=is_required, note=note, ends_flags=ends_flags)
 

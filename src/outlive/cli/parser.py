@@ -36,7 +36,8 @@ def parse(parameters: Sequence[Parameter], words: Sequence[str]) -> dict[str, An
         if flag is None:
             found.append(value or "")
         elif (one := known.get(flag)) is None:
-            # Named at the end, all of them: a mistake in a flag that is known comes first, and so does --help.
+            # Named at the end, all of them: a mistake in a flag that is known comes first, and so does
+            # --help.
             unknown.append(flag if value is None else f"{flag}={value}")
         else:
             _take(one, flag, value, values)
@@ -102,7 +103,9 @@ def _is_valued(known: dict[str, Parameter], flag: str) -> bool:
 
 
 def _filled(places: Sequence[Parameter], words: Sequence[str]) -> dict[str, object]:
-    """Return what stands in each place: one word after the other, and all that are left in the one that takes many."""
+    """Return what stands in each place: one word after the other, and all that are left in the one that takes
+    many.
+    """
     values: dict[str, object] = {}
     rest = list(words)
     for one in places:

@@ -1,8 +1,10 @@
-"""What the verbs on processes share: a client, the processes that are meant, one thing done to each, one shown as JSON.
+"""What the verbs on processes share: a client, the processes that are meant, one thing done to each, one
+shown as JSON.
 
 A verb that names several processes goes on when one of them fails, says why, and ends with 1.
 
-What a person may call a process on the command line is decided by the server, for all doors (`engine.lookup`).
+What a person may call a process on the command line is decided by the server, for all doors
+(`engine.lookup`).
 """
 
 import re
@@ -27,7 +29,9 @@ _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\
 
 
 def find_process(client: Client, word: str) -> Process:
-    """Return the process that a word means in the current folder's project; the server decides that (`engine.lookup`).
+    """Return the process that a word means in the current folder's project.
+
+    The server decides that (`engine.lookup`).
 
     Raises:
         ProcessNotFound: There is none.
@@ -50,7 +54,9 @@ _PAGE = 1000  # the most that one answer lists
 
 
 def connected(server: ServerFlags) -> Client:
-    """Return a client of the server that was asked for, or of the state folder's, which is started where none runs."""
+    """Return a client of the server that was asked for, or of the state folder's, which is started where none
+    runs.
+    """
     return a_client(server.state_dir, no_start=server.no_start)
 
 
@@ -153,7 +159,9 @@ def act(
 
 
 def called(info: ProcessInfo) -> str:
-    """Return what a sentence calls a process: its name, or its short id in this project, and what lists show of its id."""
+    """Return what a sentence calls a process: its name, or its short id in this project, and what lists show
+    of its id.
+    """
     shown = short_name(info.process_id)
     own = info.name or (info.short_id if info.project == own_project() else None)
     return shown if own is None else f"{own} ({shown})"
@@ -203,13 +211,19 @@ def last_lines(process: Process) -> list[str]:
     return [plain(line.rpartition("\r")[2], 200) for line in lines if line.strip()]
 
 
+def seen(line: str, width: int) -> str:
+    """Return a line of output as a person sees it, cut to a width."""
+    return plain(_CONTROLS.sub("", line), width)
+
+
 def plain_fields(value: object) -> dict[str, object]:
     """Return the fields of a value of the client's as JSON shows them."""
     return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type] # a dataclass
 
 
 def view(info: ProcessInfo) -> dict[str, object]:
-    """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as text.
+    """Return a process as JSON shows it: the fields of `ProcessInfo`, times in ISO 8601 (UTC), the cursor as
+    text.
 
     `reachable` stands there as at every other door: only where it is false.
     """

@@ -1,6 +1,9 @@
-"""Every verb of `outlive`: its name, its sentence, and where it is; what it takes and does is in the file of its name.
+"""Every verb of `outlive`: its name, its sentence, and where it is.
 
-A verb's file is imported when the verb is called. So `outlive --help` imports none of them, and `outlive ps` one.
+What it takes and does is in the file of its name.
+
+A verb's file is imported when the verb is called. So `outlive --help` imports none of them, and `outlive ps`
+one.
 """
 
 import importlib
@@ -13,7 +16,9 @@ NAME = "outlive"
 
 
 class Verb(NamedTuple):
-    """One verb: its name, the first paragraph of its help, and its action as "module:function" below `outlive.cli`."""
+    """One verb: its name, the first paragraph of its help, and its action as "module:function" below
+    `outlive.cli`.
+    """
 
     name: str
     about: str
@@ -52,12 +57,18 @@ PROGRAM = Group(
     (
         Verb(
             "run",
-            "Run a command that lives on, whatever happens to its caller. Streams, signals, terminal and exit code are as if outlive were not there.",
+            (
+                "Run a command that lives on, whatever happens to its caller. Streams, signals, terminal and "
+                "exit code are as if outlive were not there."
+            ),
             "verbs.run:run",
         ),
         Verb(
             "attach",
-            "Bring a running process to the foreground. Its last lines, what follows, your keys, its exit code.",
+            (
+                "Bring a running process to the foreground. Its last lines, what follows, your keys, its "
+                "exit code."
+            ),
             "verbs.attach:attach",
         ),
         Verb(
@@ -69,20 +80,29 @@ PROGRAM = Group(
         Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
         Verb(
             "restart",
-            "Run services or processes anew, ending those that live. Each in its folder and environment, under its name.",
+            (
+                "Run services or processes anew, ending those that live. Each in its folder and environment, "
+                "under its name."
+            ),
             "services.repeat:restart",
         ),
         Verb("rerun", "Run a process's command again, beside it if it lives.", "services.repeat:rerun"),
         Verb(
             "logs",
-            "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its stderr to stderr.",
+            (
+                "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its "
+                "stderr to stderr."
+            ),
             "logs.logs:logs",
         ),
         Verb("search", "Find a text in the output of all processes.", "logs.search:search"),
         Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
         Verb(
             "wait",
-            "Wait for an end, a text, a port or a question. It exits as the process did (124 when the time is up).",
+            (
+                "Wait for an end, a text, a port or a question. It exits as the process did (124 when the "
+                "time is up)."
+            ),
             "verbs.wait:wait",
         ),
         Verb("send", "Write to a process's input.", "verbs.send:send"),
@@ -132,7 +152,10 @@ PROGRAM = Group(
         Verb("deny", "Refuse commands that wait for approval. They never run.", "operator.approvals:deny"),
         Verb(
             "install",
-            "Have an AI agent's program (MCP host) use outlive. Writes its configuration, keeping everything else in it.",
+            (
+                "Have an AI agent's program (MCP host) use outlive. Writes its configuration, keeping "
+                "everything else in it."
+            ),
             "machine.install:install",
         ),
         Verb(
@@ -146,6 +169,11 @@ PROGRAM = Group(
             "machine.completion_scripts:completion",
         ),
         Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
+        Verb(
+            "stop-server",
+            "Stop the server, whatever has started it. What runs lives on.",
+            "server.stop_server:stop",
+        ),
         Verb(
             "backup",
             "Write the state folder into one file, while everything runs.",
@@ -168,7 +196,10 @@ PROGRAM = Group(
         ),
         Verb(
             "mcp",
-            "Speak MCP on stdin and stdout, for a host. By way of the server, which is started if there is none.",
+            (
+                "Speak MCP on stdin and stdout, for a host. By way of the server, which is started if there "
+                "is none."
+            ),
             "server.mcp:mcp",
         ),
         Group(
@@ -177,7 +208,10 @@ PROGRAM = Group(
             (
                 Verb(
                     "status",
-                    "Show the keeper's processes, and how many commands live. Also whether every descriptor is held twice.",
+                    (
+                        "Show the keeper's processes, and how many commands live. Also whether every "
+                        "descriptor is held twice."
+                    ),
                     "server.keeper:status",
                 ),
                 Verb(
@@ -187,7 +221,10 @@ PROGRAM = Group(
                 ),
                 Verb(
                     "stop",
-                    "End the keeper. Refused while processes live, unless --kill. What does not end is named, and may be asked to end again.",
+                    (
+                        "End the keeper, and the server before it. Refused while processes live, unless "
+                        "--kill. What does not end is named, and may be asked to end again."
+                    ),
                     "server.keeper:stop",
                 ),
                 Verb(
@@ -214,7 +251,10 @@ PROGRAM = Group(
             (
                 Verb(
                     "check",
-                    "Say what the rules say about a command. It starts nothing: 0 it may run, 3 it is asked about, 4 it may not.",
+                    (
+                        "Say what the rules say about a command. It starts nothing: 0 it may run, 3 it is "
+                        "asked about, 4 it may not."
+                    ),
                     "operator.policy:check",
                 ),
                 Verb("always", "List what is approved for always.", "operator.standing_approvals:always"),
@@ -254,7 +294,10 @@ PROGRAM = Group(
                 Verb("new", "Open one and print its id.", "verbs.terminal:new"),
                 Verb(
                     "exec",
-                    "Run a command there and print its output. It exits as the command did (124: it still runs).",
+                    (
+                        "Run a command there and print its output. It exits as the command did (124: it "
+                        "still runs)."
+                    ),
                     "verbs.terminal:execute",
                 ),
                 Verb("send", "Type into one, whatever runs there.", "verbs.terminal:send"),
@@ -327,7 +370,10 @@ PROGRAM = Group(
                 ),
                 Verb(
                     "rm",
-                    "Remove containers. All that is in them but mounted folders goes too; the next command makes one anew.",
+                    (
+                        "Remove containers. All that is in them but mounted folders goes too; the next "
+                        "command makes one anew."
+                    ),
                     "operator.containers:rm",
                 ),
             ),
@@ -353,7 +399,7 @@ PROGRAM = Group(
             "cp answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
-        ("This machine and its server", "ui serve service doctor config completion mcp keeper"),
+        ("This machine and its server", "ui serve stop-server service doctor config completion mcp keeper"),
         ("Operators", "backup restore policy token audit node containers"),
     ),
 )

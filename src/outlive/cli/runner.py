@@ -1,14 +1,15 @@
-"""A command line from its words to its exit code: the server that is meant, the verb, what it is given, help, mistakes."""
+"""A command line from its words to its exit code: the server that is meant, the verb, what it is given, help,
+mistakes.
+"""
 
 import gc
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outlive import __version__
 from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
-from outlive.cli.output import hint_of, say, show
+from outlive.cli.output import hint_of, masked, say, say_fault, show
 from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
@@ -35,7 +36,7 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
     try:
         given = parse((*parameters, _REST), words)
     except HelpAsked:
-        show(_group_page(group, path).rstrip("\n"))
+        show(*_group_page(group, path).splitlines())
         return 0
     except UsageError as error:
         return _refuse(path, parameters, error, is_group=True)
@@ -48,7 +49,7 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
     if group is PROGRAM and name in {"help", "version"}:
         return _run_group(group, path, [*rest, "--help"] if name == "help" else ["--version"])
     if not name:
-        say(_group_page(group, path).rstrip("\n"))
+        say(*_group_page(group, path).splitlines())
         return _MISTAKE
     found = group.find(name)
     match found:
@@ -83,7 +84,7 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         from outlive.cli.help.help_page import help_page  # noqa: PLC0415
 
         page = help_page(path, verb.explanation, action.parameters, examples=examples_of(path))
-        sys.stdout.write(page)
+        show(*page.splitlines())
         return 0
     except UsageError as error:
         return _refuse(path, action.parameters, error, is_group=False)
@@ -91,6 +92,9 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
 
 def _call(action: Action[...], given: Mapping[str, Any], path: str) -> int:
     """Call a verb; what it says to do next names this verb, and the process as the user has."""
+    import threading  # noqa: PLC0415 -- start-up time: help and completion have no threads
+
+    threading.excepthook = lambda fault: say_fault(fault.exc_type, fault.exc_value, fault.exc_traceback)
     try:
         return action.call(given)
     except OutliveError as error:
@@ -121,7 +125,9 @@ def _meant(group: Group, words: Sequence[str]) -> str:
 
 
 def _use_server(given: Mapping[str, str | None]) -> None:
-    """Take which server is meant into the environment, for the clients of all verbs and for what they start."""
+    """Take which server is meant into the environment, for the clients of all verbs and for what they
+    start.
+    """
     if (folder := given.get("state_dir")) is not None:
         os.environ["OUTLIVE_STATE_DIR"] = os.path.abspath(folder)
     wanted = {one.name: given[one.name] for one in SERVER_PARAMETERS}
@@ -146,10 +152,13 @@ def _group_page(group: Group, path: str) -> str:
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:
     from outlive.cli.help.help_page import usage  # noqa: PLC0415 -- as above
 
-    said = str(error)
+    said = masked(str(error))
     sentence = said if said.endswith((".", "?", "!")) else f"{said}."
     more = "".join(f" {words}" for words in dict.fromkeys(map(about_flag, error.unknown)) if words)
     say(
-        f"{usage(path, parameters, is_group=is_group)}\nTry '{path} --help' for help.\n\nError: {sentence}{more}"
+        *usage(path, parameters, is_group=is_group).splitlines(),
+        f"Try '{path} --help' for help.",
+        "",
+        f"Error: {sentence}{more}",
     )
     return _MISTAKE

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from outlive.cli.columns import shortened, table
-from outlive.cli.output import is_coloured, plain, terminal_width
+from outlive.cli.output import Line, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import signal_name
@@ -29,7 +29,9 @@ _CAUSES = {
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
-    """Return the head and a row for each process; those of `project` without a name are called by their short ids here.
+    """Return the head and a row for each process.
+
+    Those of `project` without a name are called by their short ids here.
 
     Where they run is a column once one of them runs elsewhere.
     """
@@ -59,19 +61,22 @@ def _place(info: ProcessInfo) -> str:
     return "-" if backend == ANY else backend
 
 
-def shown_table(rows: Sequence[tuple[str, ...]]) -> str:
-    """Return a table as stdout shows it best: cut and coloured at a terminal, whole and plain elsewhere."""
-    return table(rows, width=terminal_width(), is_coloured=is_coloured())
+def shown_table(rows: Sequence[tuple[str, ...]]) -> list[Line]:
+    """Return the lines of a table as stdout shows it best: cut at a terminal, whole elsewhere."""
+    return table(rows, width=terminal_width())
 
 
 def fitted(line: str) -> str:
     """Return a line that stdout shows without wrapping where it is a terminal."""
     width = terminal_width()
-    return line if width is None else shortened(line, width)
+    return line if width is None else shortened(plain(line), width)
 
 
 def outcome(info: ProcessInfo) -> str:
-    """Return some words: the state, or how it ended; that its node is away; what is lost; what it has left running."""
+    """Return some words: the state, or how it ended; that its node is away; what is lost.
+
+    What it has left running.
+    """
     words = [_outcome(info)]
     if info.waiting is not None:
         words.append(f"waits for {info.waiting}")
@@ -106,7 +111,9 @@ def short_signal(number: int | None) -> str:
 
 
 def exit_status(info: ProcessInfo) -> int:
-    """Return what a shell would call a process's end: its exit code, 128 + signal, 125 when it cannot be known."""
+    """Return what a shell would call a process's end: its exit code, 128 + signal, 125 when it cannot be
+    known.
+    """
     if info.exit_signal is not None:
         return _SIGNALED + info.exit_signal
     return _UNKNOWN if info.exit_code is None else info.exit_code
@@ -140,7 +147,7 @@ def _needs(needs: Mapping[str, Any]) -> str:
     return ", ".join([*words, *(f"{name}={value}" for name, value in needs.get("labels", {}).items())])
 
 
-def describe(info: ProcessInfo) -> str:
+def describe(info: ProcessInfo) -> list[str]:
     """Return everything about a process, a line each; what is not there is left out."""
     facts: list[tuple[str, object]] = [
         ("id", info.process_id),
@@ -178,8 +185,7 @@ def describe(info: ProcessInfo) -> str:
         ("secrets", " ".join(info.secret_names) or None),
         ("left", f"{info.descendants} descendants" if info.descendants else None),
     ]
-    # Any of them may hold what a terminal would obey: a folder's name, a tag, an error that quotes the command.
-    return "\n".join(f"{name:<9}{plain(str(value))}" for name, value in facts if value is not None)
+    return [f"{name:<9}{plain(str(value))}" for name, value in facts if value is not None]
 
 
 def _loss(info: ProcessInfo) -> str | None:

@@ -1,4 +1,5 @@
-"""The Python client: start commands that outlive this program, follow them byte by byte, control them, find them again.
+"""The Python client: start commands that outlive this program, follow them byte by byte, control them, find
+them again.
 
     from outlive.client import Client
 

@@ -42,7 +42,8 @@ class _AsyncioTransport:
             raise ConnectionLost from error
 
     async def close(self) -> None:
-        # Without the closing handshake: behind a slow consumer megabytes may lie before the server's answer to it.
+        # Without the closing handshake: behind a slow consumer megabytes may lie before the server's answer
+        # to it.
         self._connection.transport.abort()
         await self._connection.wait_closed()
 

@@ -1,13 +1,14 @@
 """One open connection and all callers that wait for something from it: `ClientConnection`.
 
-No task and no thread is reserved for reading. One of the waiting callers reads, and wakes another when a frame is meant for that
-one. While no caller waits, nothing is read, the socket fills, and the server waits: that is the whole back-pressure.
+No task and no thread is reserved for reading. One of the waiting callers reads, and wakes another when a
+frame is meant for that one. While no caller waits, nothing is read, the socket fills, and the server waits:
+that is the whole back-pressure.
 
-`Conversation` decides what a frame means: requests and their answers, and the messages that were not taken yet. It is pure: frames go in,
-values come out. Opening connections, and opening them again, belongs to `link`.
+`Conversation` decides what a frame means: requests and their answers, and the messages that were not taken
+yet. It is pure: frames go in, values come out. Opening connections, and opening them again, belongs to
+`link`.
 """
 
-import base64
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -32,8 +33,9 @@ from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolat
 
 FOLLOWER = 0  # stands for the caller that takes the messages of followed processes; requests count from 1
 
-# Messages are kept while their follower does not take them, because another caller reads on to its own answer. Beyond this bound
-# they are dropped, and the follower attaches again at its cursor: the output log is the queue.
+# Messages are kept while their follower does not take them, because another caller reads on to its own
+# answer. Beyond this bound they are dropped, and the follower attaches again at its cursor: the output log is
+# the queue.
 _MAX_KEPT_BYTES = 4 * 1024 * 1024
 _EVENT_BYTES = 4096  # the size that an event counts for: it carries the description of a process
 
@@ -48,7 +50,6 @@ class Conversation:
     """
 
     def __init__(self) -> None:
-        """Begin without requests."""
         self.is_listening = self.has_left_out = False
         self.attached: set[str] = set()
         self._asked = FOLLOWER
@@ -79,10 +80,11 @@ class Conversation:
     def ask_attach(
         self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False
     ) -> tuple[int, str]:
-        """Return the number and text of an `attach` request: from its answer on, messages about the process are kept.
+        """Return the number and text of an `attach` request: from its answer on, messages about the process
+        are kept.
 
-        Without `beside` nothing else is followed any more. With it, the answer is kept among the messages as well, in its order,
-        since a caller could not tell otherwise whether an event is newer.
+        Without `beside` nothing else is followed any more. With it, the answer is kept among the messages as
+        well, in its order, since a caller could not tell otherwise whether an event is newer.
         """
         params: dict[str, object] = {"process_id": process_id, "cursor": str(cursor), "output": "binary"}
         if raw:
@@ -196,8 +198,6 @@ def _size(message: FollowedMessage) -> int:
     return _EVENT_BYTES if isinstance(message, ProcessEvent | Attached) else 1
 
 
-# An earlier server hands at most this much to the keeper at once, so that a piece is written as a whole or not at all.
-_TEXT_INPUT_BYTES = 64 * 1024
 _GREETING_S = 30.0  # a server that has just started finds its running processes first
 
 
@@ -209,7 +209,6 @@ class ClientConnection:
     """
 
     def __init__(self, wire: Transport, world: Runtime, hello: ServerHello) -> None:
-        """Take over an open connection whose greeting was read."""
         self.hello = hello
         self._wire = wire
         self._world = world
@@ -237,7 +236,10 @@ class ClientConnection:
         return await self.answer_to(request_id, frame=text, answer_s=answer_s)
 
     async def send(self, method: str, params: Mapping[str, object], data: bytes | memoryview = b"") -> int:
-        """Send a request, with bytes behind it if there are any; return its number, for `answer_to`. Raises ConnectionLost."""
+        """Send a request, with bytes behind it if there are any; return its number, for `answer_to`.
+
+        Raises ConnectionLost.
+        """
         frame: str | bytes
         with self._lock:
             if data:
@@ -251,19 +253,12 @@ class ClientConnection:
         """Write the beginning of `data` to a process's input and return how many bytes that was.
 
         Raises:
-            LimitExceeded: `stdin_full`: the details count the bytes written, and those that wait in the keeper.
-            Everything that `request` raises, too.
+            LimitExceeded: `stdin_full`: the details count the bytes written, and those that wait in the
+            keeper. Everything that `request` raises, too.
 
         Cancellation: bytes that were sent may be written all the same.
         """
-        limit_bytes = self.hello.input_bytes
-        if not limit_bytes:  # an earlier server
-            piece = data[:_TEXT_INPUT_BYTES]
-            text = base64.b64encode(piece).decode("ascii")
-            params = {"process_id": process_id, "data": text, "encoding": "base64"}
-            await self.request("write", params, answer_s=answer_s)
-            return len(piece)
-        piece = data[:limit_bytes]
+        piece = data[: self.hello.input_bytes]
         with self._lock:
             request_id, frame = self._conversation.ask_input(process_id, piece)
         await self.answer_to(request_id, frame=frame, answer_s=answer_s)
@@ -272,7 +267,9 @@ class ClientConnection:
     async def attach(
         self, process_id: str, cursor: Cursor, *, answer_s: float, raw: bool = False, beside: bool = False
     ) -> Mapping[str, Any]:
-        """Follow a process from `cursor` on, and nothing else, and return it; messages that were not taken yet are dropped.
+        """Follow a process from `cursor` on, and nothing else, and return it.
+
+        Messages that were not taken yet are dropped.
 
         With `beside` everything that is followed already goes on, and its messages stay.
 
@@ -284,7 +281,10 @@ class ClientConnection:
 
     @property
     def followed(self) -> set[str]:
-        """The ids of the processes whose messages are passed on; one whose start asks for them is added by its caller."""
+        """The ids of the processes whose messages are passed on.
+
+        One whose start asks for them is added by its caller.
+        """
         return self._conversation.attached
 
     async def listen(self, params: Mapping[str, object], *, answer_s: float) -> None:
@@ -299,8 +299,8 @@ class ClientConnection:
     async def next_message(self) -> FollowedMessage | None:
         """Return the next message about the followed process, or the next event, however long that takes.
 
-        For one caller at a time. None: messages were dropped, because too many came before an answer that another caller
-        waited for. Attach again at the cursor.
+        For one caller at a time. None: messages were dropped, because too many came before an answer that
+        another caller waited for. Attach again at the cursor.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -323,7 +323,10 @@ class ClientConnection:
     async def answer_to(
         self, request_id: int, *, answer_s: float, frame: str | bytes | None = None
     ) -> Mapping[str, Any]:
-        """Return the result of a request, once, whose frame is sent now or was before; raises what `request` raises."""
+        """Return the result of a request, once, whose frame is sent now or was before.
+
+        Raises what `request` raises.
+        """
         conversation = self._conversation
         try:
             if frame is not None:
@@ -372,7 +375,10 @@ class ClientConnection:
                     next(iter(self._wake_events.values())).set()
 
     async def _read(self, timeout_s: float | None) -> None:
-        """Read one frame and wake the caller that it is for; wake every caller when the connection has ended."""
+        """Read one frame and wake the caller that it is for.
+
+        Wake every caller when the connection has ended.
+        """
         try:
             frame = await self._wire.receive(timeout_s)
         except BaseException as error:

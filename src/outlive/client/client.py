@@ -1,7 +1,8 @@
 """The client for asyncio, `AsyncClient`, and `Client`, which is the same one run without an event loop.
 
-They turn method calls into requests of docs/jsonrpc.md. One process is `process`'s, output and events are `follow`'s, and lost
-connections are `link`'s. tests/client/test_twins.py holds that both clients offer the same names and parameters.
+They turn method calls into requests of docs/jsonrpc.md. One process is `process`'s, output and events are
+`follow`'s, and lost connections are `link`'s. tests/client/test_twins.py holds that both clients offer the
+same names and parameters.
 """
 
 import contextlib
@@ -57,7 +58,6 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         start_server: bool = True,
-        after_stop: bool = False,
         patience_s: float = _PATIENCE_S,
         say: Callable[[str], None] = say_nothing,
         world: Runtime | None = None,
@@ -70,9 +70,9 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             url: A `ws://…/ws/mcp` or `wss://…/ws/mcp` address instead of a state folder.
             token: Sent as `Authorization: Bearer …`; by default the one in `OUTLIVE_TOKEN`, if any.
             ca_file: PEM file of the authorities that count for a `wss://` address; by default the system's.
-            start_server: Start the server of the state folder when none runs; it outlives this program. After its operator has
-                stopped it, only `start` does that. A server that a service unit runs is never started here.
-            after_stop: Until the first `start`, every request may start a server that its operator has stopped.
+            start_server: Start the server of the state folder when none runs; it outlives this program. Where
+                it was stopped on purpose under this client, only `start` does that. A server that a service
+                unit runs is never started here.
             patience_s: Seconds to wait for a server that went away.
             say: Called with one line of text when a server is started.
             world: How to wait, and how to open sockets; asyncio's way by default.
@@ -80,15 +80,14 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         A folder that cannot be used is `ConfigInvalid` at the first request.
         """
         if world is None:
-            # Imported here: asyncio and ssl take longer than all the rest, and the blocking client needs no event loop.
+            # Imported here: asyncio and ssl take longer than all the rest, and the blocking client needs no
+            # event loop.
             from outlive.client.asyncio_runtime import AsyncioRuntime  # noqa: PLC0415
 
             world = AsyncioRuntime()
         self._address = Address(
             state_dir, url=url, token=token, ca_file=ca_file, starts_server=start_server, say=say
         )
-        self._is_first = after_stop
-        self._address.starts += after_stop
         self._world = world
         self._links = Links(self._address, world, patience_s=patience_s)
         self._link = self._links.shared
@@ -122,15 +121,16 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             BackendUnavailable: There is no server, or it does not answer.
             TypeError: There is no such option; nothing was sent.
 
-        With a `key` that is known in its project nothing is started: the earlier process is returned, `is_new` False. The
-        command starts once, also when the connection is lost meanwhile and the request is sent again. Cancellation: the
-        command may run all the same, under the `process_id` that was passed.
+        With a `key` that is known in its project nothing is started: the earlier process is returned,
+        `is_new` False. The command starts once, also when the connection is lost meanwhile and the request is
+        sent again. Cancellation: the command may run all the same, under the `process_id` that was passed.
         """
         check_names(options)
         process_id = ProcessId(
             options.get("process_id") or new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         )
-        # A private process lives as long as its session: it gets a connection of its own, which resumes that session.
+        # A private process lives as long as its session: it gets a connection of its own, which resumes that
+        # session.
         is_private = not options.get("detach", True)
         link = self._links.new(keeps_session=True) if is_private else self._link
         try:
@@ -142,8 +142,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             try:
                 result = await link.request("execute", params)
             finally:
-                self._address.starts -= 1 + self._is_first
-                self._is_first = False
+                self._address.starts -= 1
         except BaseException:
             if is_private:
                 await self._links.drop(link)
@@ -166,7 +165,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """Return a process, running or ended.
 
         Args:
-            process_id: Its id, name, short id ("p7"), command id, the end of its id, its pid while it lives, or "@last".
+            process_id: Its id, name, short id ("p7"), command id, the end of its id, its pid while it lives,
+                or "@last".
             project: The folder in which names, short ids and "@last" count; by default those of no project.
 
         Raises:
@@ -181,7 +181,10 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     def attach(
         self, process_id: str, cursor: Cursor | str = BEGINNING, *, project: str | None = None
     ) -> AsyncFollow:
-        """Return an iterator over a process's output from `cursor` on; see `AsyncProcess.follow`, and `get` for its names."""
+        """Return an iterator over a process's output from `cursor` on.
+
+        See `AsyncProcess.follow`, and `get` for its names.
+        """
         return follow_over(self._links, process_id, position_of(cursor), over=self._link, project=project)
 
     async def list(
@@ -203,10 +206,12 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     ) -> _Infos:
         """Return the processes of this user that meet all conditions, newest first, `limit` at most (1000).
 
-        `active`: those that run, or those that have ended. `group` and `tags`: those of this group, with all of these tags.
-        `project`: those of this folder (`StartOptions`), absolute. `key`, `short_id` ("p7") and `name`: those that are called
-        so. `since` and `until`: those that were started from an aware moment on, before one. `alive_since`: not what had ended
-        before one; with `until`, what lived between the two. `same_as`: runs of the same command in its folder. `before`: those older than this process_id.
+        `active`: those that run, or those that have ended. `group` and `tags`: those of this group, with all
+            of these tags.
+        `project`: those of this folder (`StartOptions`), absolute. `key`, `short_id` ("p7") and `name`: those
+        that are called so. `since` and `until`: those that were started from an aware moment on, before one.
+        `alive_since`: not what had ended before one; with `until`, what lived between the two. `same_as`:
+        runs of the same command in its folder. `before`: those older than this process_id.
         """
         params: dict[str, object] = {"active": active, "group": group, "tags": tags and dict(tags)}
         params |= {"project": project, "key": key, "short_id": short_id, "name": name}
@@ -260,7 +265,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         return AsyncEvents(link, params, release=lambda: self._links.drop(link))
 
     async def approvals(self, *, raw: bool = False) -> _Approvals:
-        """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets in the words.
+        """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets
+        in the words.
 
         Raises:
             AccessDenied: `scope_missing`: this needs the scope `admin`.
@@ -269,12 +275,16 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         return [read_approval(view) for view in result["approvals"]]
 
     async def approve(self, process_id: str, digest: str, *, always: bool = False) -> ProcessInfo:
-        """Start a process that waits for an approval, if it is still the one that was shown: `PendingApproval.digest`.
+        """Start a process that waits for an approval, if it is still the one that was shown:
+        `PendingApproval.digest`.
 
         Raises:
-            InvalidRequest: `invalid_params`: with `always` (the same in its project from now on), and it can be approved only once.
-            AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do it.
-            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is another one.
+            InvalidRequest: `invalid_params`: with `always` (the same in its project from now on), and it can
+            be approved only once.
+            AccessDenied: `scope_missing`: this needs the scope `admin`, and no process of this server may do
+            it.
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: the digest is
+            another one.
             ProcessNotFound: There is none.
         """
         params = {"process_id": process_id, "digest": digest, **({"always": True} if always else {})}
@@ -300,7 +310,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def degraded(self) -> str | None:
         """Return why the server could start nothing when this connection was opened; None: it could.
 
-        "disk_full", "read_only" or "folder_gone", of its state folder.
+        "disk_full", "disk_silent", "read_only" or "folder_gone", of its state folder.
 
         Raises:
             BackendUnavailable: `server_unavailable`.
@@ -310,21 +320,22 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
     async def nodes(self) -> _Nodes:
         """Return the other servers that run commands for this one, as mappings.
 
-        Each has `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint` while it is away, and
-        the number of `processes` that are followed there.
+        Each has `name`, `address`, `state` ("connected" or "away"), `since` (ISO 8601), `reason` and `hint`
+        while it is away, and the number of `processes` that are followed there.
         """
         return [*(await self._link.request("nodes", {}))["nodes"]]
 
 
 def _named(word: str, project: str | None) -> dict[str, object]:
-    """Return the parameters that name a process; an earlier server knows ids alone, and no project."""
+    """Return the parameters that name a process."""
     return {"process_id": word} if project is None else {"process_id": word, "project": project}
 
 
 class Client(contextlib.AbstractContextManager["Client"]):
     """`AsyncClient` for programs without an event loop. May be used from several threads.
 
-    A `with` block closes its connections at the end; processes go on, except those started with `detach=False`.
+    A `with` block closes its connections at the end; processes go on, except those started with
+    `detach=False`.
     """
 
     def __init__(
@@ -335,18 +346,19 @@ class Client(contextlib.AbstractContextManager["Client"]):
         token: str | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         start_server: bool = True,
-        after_stop: bool = False,
         patience_s: float = _PATIENCE_S,
         say: Callable[[str], None] = say_nothing,
     ) -> None:
-        """Name the server; nothing is opened before the first request. The arguments are those of `AsyncClient`."""
+        """Name the server; nothing is opened before the first request.
+
+        The arguments are those of `AsyncClient`.
+        """
         self._twin = AsyncClient(
             state_dir,
             url=url,
             token=token,
             ca_file=ca_file,
             start_server=start_server,
-            after_stop=after_stop,
             patience_s=patience_s,
             say=say,
             world=ThreadRuntime(),

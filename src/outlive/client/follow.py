@@ -1,7 +1,9 @@
-"""Output and events as they come, over any number of connections: `AsyncFollow` and `AsyncEvents`, with their blocking twins.
+"""Output and events as they come, over any number of connections: `AsyncFollow` and `AsyncEvents`, with their
+blocking twins.
 
-`Position` (pure) is the reader's place in the output: it drops bytes that come a second time after a reconnection, and refuses a
-hole. Opening connections again belongs to `link`; pages of recorded output to `process`.
+`Position` (pure) is the reader's place in the output: it drops bytes that come a second time after a
+reconnection, and refuses a hole. Opening connections again belongs to `link`; pages of recorded output to
+`process`.
 """
 
 import contextlib
@@ -59,13 +61,13 @@ class Position:
 class AsyncFollow:
     """An asynchronous iterator over a process's output, for one consumer. It ends with the process.
 
-    The connection may be lost, the server or the keeper killed and started again: the iteration goes on behind the last byte that
-    it returned. It reads only while the consumer waits for the next item, so a slow consumer makes the server wait, and output
-    piles up in the log only.
+    The connection may be lost, the server or the keeper killed and started again: the iteration goes on
+    behind the last byte that it returned. It reads only while the consumer waits for the next item, so a slow
+    consumer makes the server wait, and output piles up in the log only.
 
-    Leaving it early (`break`, a cancelled `async for`) does not affect the process. Cancellation: safe at any point; the next
-    `async for` over the same object goes on with the next byte. `close`, the end of an `async with` block, or the end of the
-    iteration frees its connection; at the latest the client's `close` does.
+    Leaving it early (`break`, a cancelled `async for`) does not affect the process. Cancellation: safe at any
+    point; the next `async for` over the same object goes on with the next byte. `close`, the end of an `async
+    with` block, or the end of the iteration frees its connection; at the latest the client's `close` does.
 
     Attributes:
         process_id: The followed process.
@@ -167,7 +169,8 @@ class AsyncFollow:
                     raise
                 await self._link.rest(error)
             else:
-                # The excluded ones come only after `events`, or an attach beside others: neither is sent here.
+                # The excluded ones come only after `events`, or an attach beside others: neither is sent
+                # here.
                 if message is not None and not isinstance(message, Attached | ProcessEvent | Begun):
                     return message
                 self._channel = None  # messages were dropped: attach again, at the cursor
@@ -184,13 +187,18 @@ class AsyncFollow:
 
 
 async def silence(link: Link, process_id: str) -> None:
-    """Stop the messages about a process over a link that stays open; a server that is away sends none anyhow."""
+    """Stop the messages about a process over a link that stays open.
+
+    A server that is away sends none anyhow.
+    """
     with contextlib.suppress(OutliveError):
         await link.request("attach", {"process_id": process_id, "output": "none"})
 
 
 class Follow:
-    """`AsyncFollow` for programs without an event loop: an iterator over a process's output, for one thread."""
+    """`AsyncFollow` for programs without an event loop: an iterator over a process's output, for one
+    thread.
+    """
 
     def __init__(self, follow: AsyncFollow) -> None:
         """Made by `Process.follow` and `Client.attach`."""
@@ -232,8 +240,9 @@ class Follow:
 class AsyncEvents:
     """An asynchronous iterator over events from now on, for one consumer. It does not end by itself.
 
-    Events have no history. Those that happened while the server was away, or that were dropped because too many waited to be
-    taken, do not come; an event `missed` comes in their place, and `list` returns the present state.
+    Events have no history. Those that happened while the server was away, or that were dropped because too
+    many waited to be taken, do not come; an event `missed` comes in their place, and `list` returns the
+    present state.
     Cancellation: safe at any point.
     """
 

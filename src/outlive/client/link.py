@@ -1,7 +1,8 @@
-"""The way to the server: `Address` opens one connection, `Link` opens another when it was lost, `Links` are all of one client.
+"""The way to the server: `Address` opens one connection, `Link` opens another when it was lost, `Links` are
+all of one client.
 
-`Patience` (pure; the time comes as an argument) decides whether and when to try again. What travels over a connection belongs to
-`channel`.
+`Patience` (pure; the time comes as an argument) decides whether and when to try again. What travels over a
+connection belongs to `channel`.
 """
 
 import os
@@ -52,7 +53,8 @@ class Address:
     Attributes:
         is_started_here: Whether a server is started when none runs.
         was_reached: Whether the server has ever answered; then the client waits for it to come back.
-        starts: How many commands are being started now; while any is, a server that its operator has stopped is started, too.
+        starts: How many commands are being started now; while any is, a server that its operator has stopped
+            is started, too.
     """
 
     def __init__(
@@ -68,9 +70,11 @@ class Address:
         """Name the server.
 
         Args:
-            state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home folder).
+            state_dir: Its state folder; None for the usual one (`OUTLIVE_STATE_DIR`, else in the home
+                folder).
             url: Its `ws://…` or `wss://…` address instead.
-            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any; "" sends none.
+            token: Sent as `Authorization: Bearer …`; None takes the one in `OUTLIVE_TOKEN`, if any; "" sends
+                none.
             ca_file: PEM file of the authorities that count for a `wss://` address; None takes the system's.
             starts_server: Whether a server is started for the state folder when none runs.
             say: Called with one line of text when a server is started.
@@ -162,8 +166,8 @@ def is_passing(error: OutliveError) -> bool:
 class Link:
     """One caller's way to the server, over any number of connections.
 
-    With `keeps_session` the next connection resumes the session of the last one, and so keeps its private processes; their output
-    is not sent before an `attach`.
+    With `keeps_session` the next connection resumes the session of the last one, and so keeps its private
+    processes; their output is not sent before an `attach`.
     """
 
     def __init__(
@@ -198,8 +202,8 @@ class Link:
             data: Bytes that go along, where the method takes any.
 
         Raises:
-            BackendUnavailable: `server_lost`: whether the request was done is not known (never for repeatable ones);
-                `server_unavailable`: there is no server, or it did not come back in time.
+            BackendUnavailable: `server_lost`: whether the request was done is not known (never for repeatable
+                ones); `server_unavailable`: there is no server, or it did not come back in time.
             OutliveError: What the server answered.
         """
 
@@ -292,7 +296,9 @@ class Link:
             await self._channel.close()
 
     async def _open(self) -> ClientConnection | None:
-        """Return a new connection; None after a failure that allows another attempt (the pause is over then)."""
+        """Return a new connection; None after a failure that allows another attempt (the pause is over
+        then).
+        """
         query: dict[str, str] = {}
         if self._session_id and self._keeps_session:
             query = {"session_id": self._session_id, "output": "none"}
@@ -300,7 +306,8 @@ class Link:
             channel = await greet(await self._address.dial(self._world, query), self._world)
         except Unreachable as error:
             if not (self._address.was_reached or self._address.is_started_here):
-                # It has never answered: an address without a server is an error at once, not something to wait for.
+                # It has never answered: an address without a server is an error at once, not something to
+                # wait for.
                 raise self._absence() from error
             await self.rest(error)
             return None
@@ -348,7 +355,6 @@ class Links:
     """
 
     def __init__(self, address: Address, world: Runtime, *, patience_s: float) -> None:
-        """Open nothing yet."""
         self._address = address
         self._world = world
         self._patience_s = patience_s

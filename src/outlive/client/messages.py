@@ -1,7 +1,7 @@
 """Requests to text and frames to values (docs/jsonrpc.md, from the client's side). Pure.
 
-Imports the standard library only: a program that starts one command should start quickly itself. Which request an answer belongs
-to is found by `channel`.
+Imports the standard library only: a program that starts one command should start quickly itself. Which
+request an answer belongs to is found by `channel`.
 """
 
 import base64
@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from outlive import PROTOCOL, __version__
 from outlive.client.results import (
     Completion,
     FoundLine,
@@ -28,13 +29,14 @@ from outlive.client.results import (
     Stream,
 )
 from outlive.core.cursor import Cursor
+from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
-from outlive.core.location import LOCAL
 
-# Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server holds a piece
-# twice.
+# Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server
+# holds a piece twice.
 _MAX_INPUT_BYTES = 1024 * 1024
+_MAX_FRAME_BYTES = 64 << 20  # a page of output at its largest has some 22 MiB
 _INPUT_HEAD_BYTES = 4096  # more than the line of JSON before the bytes can take
 
 _T = TypeVar("_T")
@@ -45,17 +47,16 @@ _Object = Mapping[str, Any]  # a JSON object from the server; reading a missing 
 class ServerHello:
     """The server's first message.
 
-    `backend` is the backend of commands that name none. `input_bytes`: how much input a binary frame may carry; 0 for an
-    earlier server, which takes text frames only.
+    `backend` is the backend of commands that name none. `input_bytes`: how much input a binary frame may
+    carry.
     """
 
     session_id: str
     is_resumed: bool
-    backend: str = LOCAL
-    input_bytes: int = 0
+    backend: str
+    input_bytes: int
+    scope: str  # how much this client may do
     degraded: str | None = None  # why its disk accepts no writes now
-    scope: str | None = None  # how much this client may do; an earlier server does not say it
-    has_output_session: bool = False  # a start may have its output sent to another session
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ class ServerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class OutputPiece:
-    """Output as it was sent: bytes of a stream up to offset `end`, in which `redacted` secrets were replaced by stars."""
+    """Output as it was sent: bytes of a stream up to offset `end`, in which `redacted` secrets were replaced
+    by stars.
+    """
 
     process_id: str
     stream: Stream
@@ -106,7 +109,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """A process's state, as the wire has it, when it was attached beside others; its order among the events matters."""
+    """A process's state, as the wire has it, when it was attached beside others.
+
+    Its order among the events matters.
+    """
 
     process_id: str
     view: Mapping[str, Any]
@@ -130,21 +136,22 @@ def encode_request(request_id: int, method: str, params: Mapping[str, object]) -
 
 
 def read_frame(frame: str | bytes) -> Message:
-    """Return the message in a frame; None for one that a client of this version does not know.
+    """Return the message in a frame; None for one that is not for this client.
 
     Raises:
-        ProtocolViolation: The frame does not come from an outlive server.
+        ProtocolViolation: The frame does not come from an outlive server, or (`protocol_mismatch`) from one
+        of another version.
     """
     try:
         if isinstance(frame, bytes):
             head, _, data = frame.partition(b"\n")
-            message = json.loads(head)
+            message = decode_json(head)
             if "result" in message:
                 return ServerAnswer(message.get("id"), {**message["result"], "data": data}, None)
             params = message["params"]
             redacted = params.get("redacted", 0)
             return OutputPiece(params["process_id"], params["type"], data, params["end"], redacted)
-        return _read_message(json.loads(frame))
+        return _read_message(decode_json(frame, max_bytes=_MAX_FRAME_BYTES))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = "What answers there does not speak outlive's JSON-RPC."
         raise ProtocolViolation("invalid_request", text, hint="Check the address.") from error
@@ -159,16 +166,16 @@ def _read_message(message: _Object) -> Message:
     params = message["params"]
     match message["method"]:
         case "connected":
-            offered = params.get("capabilities", {})
-            backend = offered.get("backend", LOCAL)  # an earlier server has no other
+            session_id = params["session_id"]
+            _check_protocol(params)
+            offered = params["capabilities"]
             return ServerHello(
-                params["session_id"],
-                params["resumed"],
-                backend,
-                _input_bytes(offered),
-                params.get("degraded"),
-                offered.get("scope"),
-                offered.get("output_session", False),
+                session_id,
+                is_resumed=params["resumed"],
+                backend=offered["backend"],
+                input_bytes=_input_bytes(offered["max_message_bytes"]),
+                scope=offered["scope"],
+                degraded=params.get("degraded"),
             )
         case "process.started":
             return Begun(params["process_id"], params["pid"])
@@ -181,10 +188,18 @@ def _read_message(message: _Object) -> Message:
     return None
 
 
-def _input_bytes(offered: _Object) -> int:
-    if "binary" not in offered.get("input", ()):
-        return 0
-    return max(0, min(_MAX_INPUT_BYTES, int(offered["max_message_bytes"]) - _INPUT_HEAD_BYTES))
+def _input_bytes(message_bytes: int) -> int:
+    return min(_MAX_INPUT_BYTES, max(message_bytes - _INPUT_HEAD_BYTES, message_bytes // 2))
+
+
+def _check_protocol(greeting: _Object) -> None:
+    """Let pass what a server of our own protocol has said: nothing else is tried with another one."""
+    if (spoken := greeting.get("protocol")) != PROTOCOL:
+        text = (
+            f"The server there (outlive {greeting.get('version')}) speaks protocol {spoken}, and "
+            f"outlive {__version__} here protocol {PROTOCOL}."
+        )
+        raise ProtocolViolation("protocol_mismatch", text)
 
 
 def _read_completion(params: _Object) -> Completion:
@@ -208,7 +223,7 @@ def _read_event(params: _Object) -> ProcessEvent:
         info=None if process is None else read_info(process),
         reason=params["reason"],
         missed=params["missed"],
-        node=params.get("node"),  # an earlier server does not send it
+        node=params["node"],
     )
 
 
@@ -254,9 +269,10 @@ _READERS: Mapping[str, Callable[[Any], object]] = {
 
 
 def _read(kind: type[_T], view: _Object, **members: object) -> _T:
-    """Return a value of a class of `results`, whose fields are named as the view's members; `members` are read already.
+    """Return a value of a class of `results`, whose fields are named as the view's members; `members` are
+    read already.
 
-    Members that have a default are absent in answers of an earlier server.
+    Members that have a default may be absent: they are where they do not apply.
     """
     for name, wire_name, reader, may_be_absent in _members_of(cast("Hashable", kind)):
         if name in members or (may_be_absent and wire_name not in view):
@@ -268,7 +284,9 @@ def _read(kind: type[_T], view: _Object, **members: object) -> _T:
 
 @functools.cache
 def _members_of(kind: Hashable) -> tuple[tuple[str, str, Callable[[Any], object] | None, bool], ...]:
-    """Return for each field of a class its name, the wire's, what reads its value, and whether it has a default."""
+    """Return for each field of a class its name, the wire's, what reads its value, and whether it has a
+    default.
+    """
     return tuple(
         (
             field.name,

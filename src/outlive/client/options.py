@@ -1,7 +1,8 @@
 """The options of a start: `StartOptions`, and how they become parameters of `execute`. Pure.
 
-Nothing is validated here: the server does that once, for every frontend. The options stand in `operations.start`, too, which may not be
-imported: it takes msgspec along, and users see these types. tests/client/test_options.py compares the two.
+Nothing is validated here: the server does that once, for every frontend. The options stand in
+`operations.start`, too, which may not be imported: it takes msgspec along, and users see these types.
+tests/client/test_options.py compares the two.
 """
 
 import base64
@@ -11,7 +12,9 @@ from typing import Literal, TypedDict, cast
 
 
 class FlagOptions(TypedDict, total=False):
-    """Those options of `StartOptions` that are one word or number, and mean the same on a command line: each is a flag there."""
+    """Those options of `StartOptions` that are one word or number, and mean the same on a command line: each
+    is a flag there.
+    """
 
     timeout_s: float | None
     group: str | None
@@ -30,40 +33,51 @@ class StartOptions(FlagOptions, total=False):
     """Everything a start takes besides the command; what is left out is the server's default.
 
     cwd: Working folder; the server's own by default.
-    env: Added to the server's environment; a None value removes a name. inherit_env False: it is all there is.
+    env: Added to the server's environment; a None value removes a name. inherit_env False: it is all there
+    is.
     timeout_s: When the whole tree is ended; never by default.
     env_secrets: More variables; their values are written nowhere, and only their names are kept.
     grace_s: Seconds between TERM and KILL.
-    stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it). "lent": a
-        descriptor was handed to the keeper before, under the `process_id`.
+    stdin: "none" (it reads end-of-file at once, the default) or "pipe" (`write` and `close_stdin` feed it).
+        "lent": a descriptor was handed to the keeper before, under the `process_id`.
     pty: Give it a terminal of `rows` by `cols` (24 by 80); all output is stdout then.
     merge: stdout and stderr through one pipe, in their exact order; all output is stdout then.
-    detach: True (the default): it belongs to your user and lives on without this client. False: it is private to this
-        client, and cancelled some seconds after the client went away.
+    detach: True (the default): it belongs to your user and lives on without this client. False: it is private
+        to this client, and cancelled some seconds after the client went away.
     title: What lists show instead of the words.
     tags, group: Names of yours, kept with it; `list` finds by them.
     group_limit: How many of the group run at once from now on; one more is queued until its turn comes.
-    output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill", or "block":
-        the process waits until `release` reports what was delivered.
-    after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they are gone).
-    profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a stronger one.
-    limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all together, like 1.5),
-        "memory" (bytes), "files", "processes".
+    output_limit: Bytes of output that are kept; on_limit: beyond it "truncate" (releases the middle), "kill",
+        or "block": the process waits until `release` reports what was delivered.
+    after_exit: What becomes of its descendants: "keep" (the default), "kill", or "wait" (complete when they
+    are gone).
+    profile: The sandbox: "open", "guarded", "workspace", "offline" or "sealed"; the server's default, or a
+    stronger one.
+    limits: Bounds below the server's own: "cpu" (seconds of each process), "cpus" (processors of all
+        together, like 1.5), "memory" (bytes), "files", "processes".
     script: With a program and its arguments: the content of a file whose path becomes the last of them.
-    needs: What the machine must have that runs it: "cpu", "memory" (bytes), "gpu", "labels" (a mapping), "same_node_as" (a
-        process), "spread" and "wait" (True). It waits for a machine that has it free; with "wait" False it is refused.
-    backend: Where it runs: "local", "docker", the name of a node, or "any" (by its needs); the server's default otherwise. image, isolation
-        ("session" or "strict"): of what image its container is, and whether it has one of its own.
-    grant: What it may do with the server itself, by a token of its own that counts while it runs: "run", "read:1h".
-    notify: True, or some of "end", "failure" and "question": a person is notified of these, as the server's operator chose.
+    needs: What the machine must have that runs it: "cpu", "memory" (bytes), "gpu", "labels" (a mapping),
+        "same_node_as" (a process), "spread" and "wait" (True). It waits for a machine that has it free; with
+        "wait" False it is refused.
+    backend: Where it runs: "local", "docker", the name of a node, or "any" (by its needs); the server's
+        default otherwise. image, isolation ("session" or "strict"): of what image its container is, and
+        whether it has one of its own.
+    grant: What it may do with the server itself, by a token of its own that counts while it runs: "run",
+    "read:1h".
+    notify: True, or some of "end", "failure" and "question": a person is notified of these, as the server's
+    operator chose.
     project: The folder that it belongs to, absolute: its short id ("p7") and `key` are unique there.
-    key: Your name for it in the project. A start with a known key answers for the earlier process and runs nothing
-        (`is_new` False); with another command it is refused. Private processes (`detach=False`) are not found so.
-    name: What it is called: accepted wherever an id is, in its project. Only one that lives has it (`name_taken`); replace: with
-        a name, the one that has it is ended first.
-    umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by default.
-    traceparent: The span in which it is started (W3C Trace Context); what TRACEPARENT in this program's environment says by default.
-    process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing twice.
+    key: Your name for it in the project. A start with a known key answers for the earlier process and runs
+        nothing (`is_new` False); with another command it is refused. Private processes (`detach=False`) are
+        not found so.
+    name: What it is called: accepted wherever an id is, in its project. Only one that lives has it
+        (`name_taken`); replace: with a name, the one that has it is ended first.
+    umask, nice: What it begins with (0o022; -20 to 19, as far as its server may); this program's own by
+    default.
+    traceparent: The span in which it is started (W3C Trace Context); what TRACEPARENT in this program's
+    environment says by default.
+    process_id: Its name, a ULID in lower case; one is made otherwise. Starting with it again starts nothing
+    twice.
     """
 
     cwd: str | os.PathLike[str] | None

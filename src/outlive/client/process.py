@@ -1,7 +1,9 @@
-"""One process as the client sees it: `AsyncProcess`, a handle whose methods are requests to the server; `Process` blocks.
+"""One process as the client sees it: `AsyncProcess`, a handle whose methods are requests to the server;
+`Process` blocks.
 
-The handle holds no state of the process and ends nothing when it is dropped. Output as it comes belongs to `follow`, lost
-connections to `link`. One more method is a coroutine of `AsyncProcess`, and a line of `Process`.
+The handle holds no state of the process and ends nothing when it is dropped. Output as it comes belongs to
+`follow`, lost connections to `link`. One more method is a coroutine of `AsyncProcess`, and a line of
+`Process`.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -49,13 +51,15 @@ def _request(
 class AsyncProcess:
     """A process of the server; made by `AsyncClient.start` and `AsyncClient.get`.
 
-    It is only a handle: dropping it changes nothing for the process. Every method connects again when the connection was lost.
-    Every method may also raise `ProcessNotFound`, and `BackendUnavailable` when no server answers.
+    It is only a handle: dropping it changes nothing for the process. Every method connects again when the
+    connection was lost. Every method may also raise `ProcessNotFound`, and `BackendUnavailable` when no
+    server answers.
 
     Attributes:
         process_id: Its permanent name.
         pid: The kernel's number of its main process; None when it is not known any more.
-        is_new: Whether `start` has started it; False for one that an earlier start with the same `key` had started.
+        is_new: Whether `start` has started it; False for one that an earlier start with the same `key` had
+            started.
     """
 
     def __init__(
@@ -81,22 +85,25 @@ class AsyncProcess:
     def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> AsyncFollow:
         """Return an iterator over its output from `cursor` on, also when it has ended.
 
-        A process started with `detach=False` can be followed once at a time. `raw` hides no secrets and needs the scope
-        admin; None hides them only where this caller may not see them.
+        A process started with `detach=False` can be followed once at a time. `raw` hides no secrets and needs
+        the scope admin; None hides them only where this caller may not see them.
         """
         return self._follow(self.process_id, position_of(cursor), raw)
 
     async def info(self, *, stats: bool = False) -> ProcessInfo:
-        """Return what is known of it now, with `stats` also the state of its tree (some milliseconds of work)."""
+        """Return what is known of it now, with `stats` also the state of its tree (some milliseconds of
+        work).
+        """
         params = {"process_id": self.process_id, "stats": stats}
         return read_info(await self._link.request("get", params))
 
     async def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
 
-        The process goes on after the time is up. With `until="closed"` the streams must have ended too: descendants may hold
-        them open for longer. With `until="input"` it returns once it waits for input, too (`ProcessInfo.waiting`),
-        with `until="question"` only if that is not the next command at its own prompt.
+        The process goes on after the time is up. With `until="closed"` the streams must have ended too:
+        descendants may hold them open for longer. With `until="input"` it returns once it waits for input,
+        too (`ProcessInfo.waiting`), with `until="question"` only if that is not the next command at its own
+        prompt.
 
         Cancellation: safe; the process goes on.
         """
@@ -139,7 +146,9 @@ class AsyncProcess:
     )
 
     async def cancel(self, grace_s: float | None = None) -> None:
-        """End the whole tree: TERM now, KILL after the grace period (its own by default). `wait` returns when it is gone.
+        """End the whole tree: TERM now, KILL after the grace period (its own by default).
+
+        `wait` returns when it is gone.
 
         Repeating it is a success; a shorter grace shortens the running one.
 
@@ -152,7 +161,8 @@ class AsyncProcess:
         await self._link.request("control", params)
 
     async def signal(self, number: int | str, *, whole_tree: bool = False, whole_group: bool = False) -> None:
-        """Send a signal ("INT", "SIGINT", 2) to the main process, to its process group, or to everything below it.
+        """Send a signal ("INT", "SIGINT", 2) to the main process, to its process group, or to everything
+        below it.
 
         Raises:
             InvalidState: It has ended.
@@ -213,18 +223,23 @@ class AsyncProcess:
     async def relabel(
         self, tags: Mapping[str, str | None], *, group: str | None = None, name: str | None = None
     ) -> ProcessInfo:
-        """Set tags (None removes one; others stay) and, if they are named, its group and its name; of a running or an ended process.
+        """Set tags (None removes one; others stay) and, if they are named, its group and its name.
+
+        Of a running or an ended process.
 
         Raises:
             InvalidRequest: There would be more than 64 tags, or one of them is too long.
-            InvalidState: `process_queued`: it waits for its turn; or `name_taken`: another one that lives has the name.
+            InvalidState: `process_queued`: it waits for its turn; or `name_taken`: another one that lives has
+            the name.
         """
         params: dict[str, object] = {"process_id": self.process_id, "tags": dict(tags)}
         params |= {key: value for key, value in (("group", group), ("name", name)) if value is not None}
         return read_info(await self._link.request("relabel", params))
 
     async def write(self, data: bytes) -> None:
-        """Write to its input; returns when all of it is in the pipe or terminal, or waits there for its reader.
+        """Write to its input.
+
+        Returns when all of it is in the pipe or terminal, or waits there for its reader.
 
         Without a deadline: a process that does not read makes the caller wait. For one writer at a time.
 
@@ -262,15 +277,20 @@ class AsyncProcess:
         return tuple(view["stats"]["ports"])
 
     async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
-        """Release the output before `cursor`, which was delivered; only with `on_limit` "block", else nothing happens.
+        """Release the output before `cursor`, which was delivered.
 
-        With `unbound` the process no longer waits for a reader: from then on the middle is released, as with "truncate".
+        Only with `on_limit` "block", else nothing happens.
+
+        With `unbound` the process no longer waits for a reader: from then on the middle is released, as with
+        "truncate".
         """
         params = {"process_id": self.process_id, "cursor": str(cursor), "unbound": unbound}
         await self._link.request("release", params)
 
     async def close_output(self, stream: Stream) -> None:
-        """Close the reading end of its pipe: a process that writes to it gets SIGPIPE. Repeating it is a success.
+        """Close the reading end of its pipe: a process that writes to it gets SIGPIPE.
+
+        Repeating it is a success.
 
         Raises:
             InvalidRequest: It has a terminal, or stderr goes to the same pipe as stdout.
@@ -278,7 +298,10 @@ class AsyncProcess:
         await self._link.request("close_output", {"process_id": self.process_id, "type": stream})
 
     async def close(self) -> None:
-        """Give up this handle. A process started with `detach=False` is cancelled after the reconnect grace."""
+        """Give up this handle.
+
+        A process started with `detach=False` is cancelled after the reconnect grace.
+        """
         await self._release()
 
 
@@ -301,7 +324,9 @@ class Process:
 
     @property
     def is_new(self) -> bool:
-        """Whether `start` has started it; False for one that an earlier start with the same `key` had started."""
+        """Whether `start` has started it; False for one that an earlier start with the same `key` had
+        started.
+        """
         return self._twin.is_new
 
     def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> Follow:

@@ -1,4 +1,7 @@
-"""What the client returns: pieces of output, how a process ended, what is known of it. Values only; `messages` reads them."""
+"""What the client returns: pieces of output, how a process ended, what is known of it.
+
+Values only; `messages` reads them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +30,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Bytes `start` to `end` of one stream that the log no longer holds; `cursor` is the position behind them."""
+    """Bytes `start` to `end` of one stream that the log no longer holds; `cursor` is the position behind
+    them.
+    """
 
     stream: Stream
     start: int
@@ -39,8 +44,8 @@ class Gap:
 class Completion:
     """How a process ended.
 
-    At most one of `exit_code` (0 to 255) and `exit_signal` is set; neither when it cannot be known. `error` is None for a natural
-    end, else one sentence. `output_lost`: some of its output is not in the log.
+    At most one of `exit_code` (0 to 255) and `exit_signal` is set; neither when it cannot be known. `error`
+    is None for a natural end, else one sentence. `output_lost`: some of its output is not in the log.
     """
 
     exit_code: int | None
@@ -77,8 +82,9 @@ class Page:
 class ProcessStats:
     """A process's tree at one moment, as the kernel shows it; sums over all its living processes.
 
-    `cpu_s` is processor time since the start, `memory_bytes` the resident memory. `pids`: parents first. `ports`: TCP ports that
-    it listens on. `waiting` is "input", "password", or None when it waits for neither; `is_at_prompt`: for its next command.
+    `cpu_s` is processor time since the start, `memory_bytes` the resident memory. `pids`: parents first.
+    `ports`: TCP ports that it listens on. `waiting` is "input", "password", or None when it waits for
+    neither; `is_at_prompt`: for its next command.
     """
 
     pids: tuple[int, ...]
@@ -94,19 +100,23 @@ class ProcessStats:
 class ProcessInfo:
     """What is known of a process at one moment. Times are aware UTC, durations seconds, sizes bytes.
 
-    `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost; `cause` one of
-    cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None for a natural end. `waits_for`
-    says what a queued one waits for ("approval", "group" or "place"), `hint` what a person has to do for that. `waiting` is "input" or "password" where a
-    process is watched (it was waited for until "input", or started with `notify`) and waits for that, `is_at_prompt` that this is
-    its next command, as with a shell, and `is_person_asked` that a person was notified. `is_session_over`: it lives, and the MCP session that started it was ended. `is_complete`: it has ended
-    and its output is whole. `is_closed`: no process can write to its streams any more. `descendants` counts the living processes
-    of its tree besides itself. `session_id` names the connection that started it. `profile` is its sandbox and `features` the
-    parts of it that took effect; `secret_names` are its `env_secrets`. `location` says where it runs ("backend", "image",
-    "container"), None on the server's own machine. `needs` are what its machine must have, None where nothing was counted. `is_unknown`: it runs on a node that is away, or is still being found after a
-    restart, and everything else is what was known last; `is_reachable` is false while its node is away. `output_lost`: some of
-    its output is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets were replaced by stars in
-    `command`. `short_id` is its name in its `project` ("p7"), `key` its caller's key for it there, `name` what its caller has called it. `started_by` says where its start came from ("door", and "host", "call" and "parent" where they are
-    known). `stats` is set where it was asked for.
+    `state` is one of queued, starting, running, paused, stopping, exited, signaled, failed_to_start, lost;
+    `cause` one of cancel, timeout, output_limit, oom, shutdown, approval_denied, approval_expired, or None
+    for a natural end. `waits_for` says what a queued one waits for ("approval", "group" or "place"), `hint`
+    what a person has to do for that. `waiting` is "input" or "password" where it waits for that,
+    `is_at_prompt` that this is its next command, as with a shell, and `is_person_asked` that a person was
+    notified. `is_session_over`: it lives, and the MCP session that started it was ended. `is_complete`: it
+    has ended and its output is whole. `is_closed`: no process can write to its streams any more.
+    `descendants` counts the living processes of its tree besides itself. `session_id` names the connection
+    that started it. `profile` is its sandbox and `features` the parts of it that took effect; `secret_names`
+    are its `env_secrets`. `location` says where it runs ("backend", "image", "container"), None on the
+    server's own machine. `needs` are what its machine must have, None where nothing was counted.
+    `is_unknown`: it runs on a node that is away, or is still being found after a restart, and everything else
+    is what was known last; `is_reachable` is false while its node is away. `output_lost`: some of its output
+    is not in the log, `lost_bytes` of it where that is known. `redacted`: how many secrets were replaced by
+    stars in `command`. `short_id` is its name in its `project` ("p7"), `key` its caller's key for it there,
+    `name` what its caller has called it. `started_by` says where its start came from ("door", and "host",
+    "call" and "parent" where they are known). `stats` is set where it was asked for.
     """
 
     process_id: ProcessId
@@ -161,7 +171,9 @@ class ProcessInfo:
 
     @property
     def returncode(self) -> int | None:
-        """The end in the one number that `subprocess` uses: the exit code, or minus the signal; None until then."""
+        """The end in the one number that `subprocess` uses: the exit code, or minus the signal; None until
+        then.
+        """
         return self.exit_code if self.exit_signal is None else -self.exit_signal
 
 
@@ -169,11 +181,12 @@ class ProcessInfo:
 class PendingApproval:
     """A command that waits for a person's approval. Times are aware UTC.
 
-    `digest` is a hash of everything that decides what runs; `Client.approve` takes it. `argv` are the words that would be
-    executed (`command` may be a title). `script` is the script that would run, the first 64 KiB of `script_bytes` bytes. `env` is
-    what the caller set, values redacted unless `raw` was asked for (None: the variable is removed), `variables` its names.
-    `always` is what approving it for always would approve: the real folder of its `project`, and `commands`, the words of each;
-    None where it can be approved `only_once`, which says why. `redacted`: how many secrets and values were replaced by stars.
+    `digest` is a hash of everything that decides what runs; `Client.approve` takes it. `argv` are the words
+    that would be executed (`command` may be a title). `script` is the script that would run, the first 64 KiB
+    of `script_bytes` bytes. `env` is what the caller set, values redacted unless `raw` was asked for (None:
+    the variable is removed), `variables` its names. `always` is what approving it for always would approve:
+    the real folder of its `project`, and `commands`, the words of each; None where it can be approved
+    `only_once`, which says why. `redacted`: how many secrets and values were replaced by stars.
     """
 
     process_id: ProcessId
@@ -202,8 +215,9 @@ class PendingApproval:
 class FoundLine:
     """A line of a process's output that matches: bytes `offset` to `end` of a stream, without its newline.
 
-    `line` is at most 8 KiB of it, from byte `line_from` on; the first match is bytes `hit` to `hit_end`, with `at` bytes of both streams
-    written before it. `before` and `after` are lines around it. `redacted`: how many secrets are stars in all of these.
+    `line` is at most 8 KiB of it, from byte `line_from` on; the first match is bytes `hit` to `hit_end`, with
+    `at` bytes of both streams written before it. `before` and `after` are lines around it. `redacted`: how
+    many secrets are stars in all of these.
     """
 
     process_id: ProcessId
@@ -228,8 +242,9 @@ class FoundLine:
 class FoundLines:
     """What a search has found; `next` is where it goes on, None once everything was searched.
 
-    `processes` were searched to their end for it, `read_bytes` of output read; that of `unreadable` ones could not be. `searched_bytes` is
-    how much output it has searched, what an index excludes included, and `left_bytes` how much is left, about; 0 from servers that do not say it.
+    `processes` were searched to their end for it, `read_bytes` of output read; that of `unreadable` ones
+    could not be. `searched_bytes` is how much output it has searched, what an index excludes included, and
+    `left_bytes` how much is left, about.
     """
 
     matches: tuple[FoundLine, ...]
@@ -237,18 +252,19 @@ class FoundLines:
     processes: int
     read_bytes: int
     unreadable: int
-    searched_bytes: int = 0
-    left_bytes: int = 0
+    searched_bytes: int
+    left_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceInfo:
     """One service of a project at one moment. Times are aware UTC.
 
-    `state` is one of waiting, starting, running (and not ready yet), ready, backing_off, stopping, stopped, failed, done; `since`
-    then. `process_id` is its newest process, `restarts` counts the starts by its policy. `until`: when it is started
-    again (backing_off), or killed (stopping). `exit_code` or `exit_signal` is of its last end, `error` why that was not its own, or
-    why it could not be started. `is_blocked`: it waits for one of `after` that will not be ready.
+    `state` is one of waiting, starting, running (and not ready yet), ready, backing_off, stopping, stopped,
+    failed, done; `since` then. `process_id` is its newest process, `restarts` counts the starts by its
+    policy. `until`: when it is started again (backing_off), or killed (stopping). `exit_code` or
+    `exit_signal` is of its last end, `error` why that was not its own, or why it could not be started.
+    `is_blocked`: it waits for one of `after` that will not be ready.
     """
 
     name: str
@@ -272,7 +288,9 @@ class ServiceInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackInfo:
-    """The services of one project, in the order of its file; `revision` is another number after each change."""
+    """The services of one project, in the order of its file; `revision` is another number after each
+    change.
+    """
 
     folder: str
     project: str
@@ -284,10 +302,11 @@ class StackInfo:
 class ProcessEvent:
     """One event; `at` is aware UTC.
 
-    `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn), started, recovered,
-    paused, resumed, stopping, ended, closed, relabeled, session_ended, removed; rejected (a start that was refused: `reason` is the error's slug);
-    keeper_connected, keeper_disconnected; node_connected, node_away (`node` is its name, `reason` why); or missed: `missed`
-    events were dropped before this one, 0 where their number is not known. `info` is the process at that moment.
+    `event` is queued, approval_requested, approval_decided (`reason`: approved, denied, expired, withdrawn),
+    started, recovered, paused, resumed, stopping, ended, closed, relabeled, session_ended, removed; rejected
+    (a start that was refused: `reason` is the error's slug); keeper_connected, keeper_disconnected;
+    node_connected, node_away (`node` is its name, `reason` why); or missed: `missed` events were dropped
+    before this one, 0 where their number is not known. `info` is the process at that moment.
     """
 
     event: str
@@ -316,8 +335,8 @@ class LeftOut:
 class Copied:
     """What a copy has done.
 
-    `source` and `target` are what was meant, in words; `files`, `folders` and `links` were copied, `kept` were there already, with the
-    same size and time; `sent_bytes` are those of files that were sent.
+    `source` and `target` are what was meant, in words; `files`, `folders` and `links` were copied, `kept`
+    were there already, with the same size and time; `sent_bytes` are those of files that were sent.
     """
 
     source: str

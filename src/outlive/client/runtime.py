@@ -1,17 +1,20 @@
-"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`. Without an event loop: `run`, `blocking`.
+"""How the client waits and opens sockets, as protocols: `Runtime`, `Transport`, `WakeEvent`.
 
-The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do. With `thread_runtime` every await
-blocks the thread instead, so the coroutine ends in its first step, and `run` returns its result; `blocking` makes a method of the
-blocking client so. No module but these two imports asyncio or starts a thread.
+Without an event loop: `run`, `blocking`.
+
+The client is written once, in coroutines. With `asyncio_runtime` they wait as coroutines do. With
+`thread_runtime` every await blocks the thread instead, so the coroutine ends in its first step, and `run`
+returns its result; `blocking` makes a method of the blocking client so. No module but these two imports
+asyncio or starts a thread.
 """
 
 import functools
-import json
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import SLUGS, OutliveError, error_from_slug
 
 CONNECTING_S = 30.0  # a server that has just started lets its callers wait until it has recovered
@@ -27,7 +30,6 @@ class ConnectionLost(Exception):
     """The connection has ended; `was_sent` tells whether the server may have read the last frame."""
 
     def __init__(self, *, was_sent: bool = True) -> None:
-        """Take True unless the frame certainly did not leave."""
         super().__init__("the connection to the server was lost")
         self.was_sent = was_sent
 
@@ -47,7 +49,9 @@ class Transport(Protocol):
         """
 
     async def receive(self, timeout_s: float | None) -> str | bytes:
-        """Return the next frame; frames that are not received stay in the socket. Cancellation: safe, no frame is lost.
+        """Return the next frame; frames that are not received stay in the socket.
+
+        Cancellation: safe, no frame is lost.
 
         Raises:
             ConnectionLost: The connection has ended.
@@ -93,7 +97,10 @@ class Runtime(Protocol):
         """Return the result of `work`, which may block for milliseconds."""
 
     async def reach(self, find: Callable[[Callable[[], bool]], socket.socket]) -> socket.socket:
-        """Return the result of `find`, which may block for seconds; its argument says whether the caller has given up."""
+        """Return the result of `find`, which may block for seconds.
+
+        Its argument says whether the caller has given up.
+        """
 
     async def open(
         self,
@@ -149,9 +156,11 @@ def blocking(
 
 
 def refused(status: int, answer: bytes) -> Exception:
-    """Return the error for an answer's status and body; `Unreachable` where another moment may bring better."""
+    """Return the error for an answer's status and body; `Unreachable` where another moment may bring
+    better.
+    """
     try:
-        body = json.loads(answer)
+        body = decode_json(answer)
         slug, message, hint = str(body["error"]), str(body["message"]), str(body["hint"])
     except (ValueError, KeyError, TypeError):
         slug, message, hint = (

@@ -1,4 +1,5 @@
-"""A project's services as the client sees them: `AsyncProjectServices`, and `ProjectServices`, which blocks (docs/services.md).
+"""A project's services as the client sees them: `AsyncProjectServices`, and `ProjectServices`, which blocks
+(docs/services.md).
 
 What a project declares is passed on as it is: the server checks it, once, for every door.
 
@@ -25,7 +26,6 @@ class AsyncProjectServices:
     """
 
     def __init__(self, link: Link) -> None:
-        """Send requests over the client's own connection."""
         self._link = link
 
     async def up(
@@ -39,7 +39,9 @@ class AsyncProjectServices:
         umask: int | None = None,
         nice: int | None = None,
     ) -> StackInfo:
-        """Start what is new or has ended, restart what has changed, stop what is gone; return once that has begun.
+        """Start what is new or has ended, restart what has changed, stop what is gone.
+
+        Return once that has begun.
 
         Args:
             folder: The project's folder.
@@ -130,13 +132,13 @@ class AsyncServerFacts:
     """What the server says of itself and its machine."""
 
     def __init__(self, link: Link) -> None:
-        """Ask over the client's own connection."""
         self._link = link
 
     async def disk(self) -> Mapping[str, Any]:
         """Return what takes the state folder's disk, by project and state, and what retention will remove.
 
-        The members are those of GET /v1/disk (docs/rest.md); every folder is looked at, which takes half a second for ten thousand.
+        The members are those of GET /v1/disk (docs/rest.md); every folder is looked at, which takes half a
+        second for ten thousand.
         """
         return await self._link.request("disk", {})
 
@@ -163,7 +165,8 @@ class AsyncServerFacts:
         return await self._link.request("groups", {})
 
     async def move(self, process_id: str, places: int) -> None:
-        """Put a process that waits for its turn so many places back in its group's line, or forward where that is negative.
+        """Put a process that waits for its turn so many places back in its group's line, or forward where
+        that is negative.
 
         Raises:
             InvalidState: `not_in_line`: it does not wait, or not any more.
@@ -173,7 +176,8 @@ class AsyncServerFacts:
         await self._link.request("move", params, is_repeatable=False)
 
     async def settings(self) -> Mapping[str, Any]:
-        """Return the settings in effect and where each comes from: the members of GET /v1/settings (docs/rest.md).
+        """Return the settings in effect and where each comes from: the members of GET /v1/settings
+        (docs/rest.md).
 
         Raises:
             AccessDenied: The caller is no administrator.
@@ -181,7 +185,8 @@ class AsyncServerFacts:
         return await self._link.request("settings", {})
 
     async def checks(self) -> Mapping[str, Any]:
-        """Return what `outlive doctor` finds where the server runs: the members of GET /v1/checks (docs/rest.md).
+        """Return what `outlive doctor` finds where the server runs: the members of GET /v1/checks
+        (docs/rest.md).
 
         Raises:
             AccessDenied: The caller is no administrator.
@@ -215,11 +220,11 @@ class AsyncTerminals:
     """The seven calls of docs/terminals.md."""
 
     def __init__(self, link: Link) -> None:
-        """Send the calls over the client's own connection."""
         self._link = link
 
     async def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON, as the page has it
-        """Make a call of docs/terminals.md ("execute" for `terminal_execute`) and return the members of its answer.
+        """Make a call of docs/terminals.md ("execute" for `terminal_execute`) and return the members of its
+        answer.
 
         Args:
             call: Which.
@@ -228,7 +233,8 @@ class AsyncTerminals:
         Raises:
             ProcessNotFound: `terminal_not_found`.
             InvalidState: `terminal_busy`: something runs there already.
-            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether the call was done is not known.
+            BackendUnavailable: `server_lost`: the server went away meanwhile, and whether the call was done
+            is not known.
             OutliveError: The others of that page.
         """
         params = {name: value for name, value in members.items() if value is not None}
@@ -254,7 +260,6 @@ class AsyncOutputs:
     """What can be asked of the output of all processes together; made by `AsyncClient`."""
 
     def __init__(self, link: Link) -> None:
-        """Ask over the client's own connection."""
         self._link = link
 
     async def search(
@@ -272,7 +277,8 @@ class AsyncOutputs:
         limit: int = 100,
         cursor: str | None = None,
     ) -> FoundLines:
-        """Return what is found within a second in the output of this user's processes, the newest process first.
+        """Return what is found within a second in the output of this user's processes, the newest process
+        first.
 
         Args:
             text: What the lines contain.
@@ -285,7 +291,8 @@ class AsyncOutputs:
             tags: Only in processes with all of these.
             each: At most so many lines of each process.
             limit: At most so many lines, 1000 at most.
-            cursor: Where to go on: `next` of the result before. The search goes on for as long as it is asked again.
+            cursor: Where to go on: `next` of the result before. The search goes on for as long as it is asked
+                again.
 
         Raises:
             InvalidRequest: It is no regular expression, or has a line end.

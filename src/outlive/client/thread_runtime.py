@@ -2,9 +2,10 @@
 
 Its twin with an event loop is `asyncio_runtime`; what both promise stands in `runtime`.
 
-`LocalWire` is a WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455, the client's side). It is
-used instead of the `websockets` package, whose import takes 0.1 s, longer than many commands, and which spends a thread and two
-copies on long output. It understands only what our own server sends: whole frames, no extensions. TCP belongs to `wire`.
+`LocalWire` is a WebSocket over a Unix socket, for the blocking client on the server's own machine (RFC 6455,
+the client's side). It is used instead of the `websockets` package, whose import takes 0.1 s, longer than many
+commands, and which spends a thread and two copies on long output. It understands only what our own server
+sends: whole frames, no extensions. TCP belongs to `wire`.
 """
 
 import base64
@@ -24,13 +25,15 @@ from outlive.client.runtime import CONNECTING_S, ConnectionLost, Transport, Unre
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0x1, 0x2, 0x8, 0x9, 0xA
 _FIN, _MASKED = 0x80, 0x80
 _SHORT_MAX, _MEDIUM, _LONG = 125, 126, 127
-# A client has to mask its frames, so that no proxy takes their content for HTTP (RFC 6455, section 10.3). A Unix socket has no
-# proxy, so the key is zero and leaves the bytes as they are: masking a megabyte in Python takes as long as ten copies of it.
+# A client has to mask its frames, so that no proxy takes their content for HTTP (RFC 6455, section 10.3). A
+# Unix socket has no proxy, so the key is zero and leaves the bytes as they are: masking a megabyte in Python
+# takes as long as ten copies of it.
 _NO_MASK = bytes(4)
 _JOINED_MAX = 64 * 1024  # up to here a copy is cheaper than a second system call
 _MEDIUM_MAX = 0xFFFF
 _READ_BYTES = 512 * 1024
-# One piece of input fits in. With the usual 208 KiB both sides were woken 30 times for each megabyte, now once or twice.
+# One piece of input fits in. With the usual 208 KiB both sides were woken 30 times for each megabyte, now
+# once or twice.
 _SEND_BYTES = 1024 * 1024
 _HEAD_END = b"\r\n\r\n"
 _MAX_HEAD = 64 * 1024
@@ -41,7 +44,9 @@ class LocalWire:
     """An open WebSocket. See `Transport` for what the methods promise."""
 
     def __init__(self, connection: socket.socket, received: bytes) -> None:
-        """Take over a connection after its handshake; `received` are the bytes that came behind the answer."""
+        """Take over a connection after its handshake; `received` are the bytes that came behind the
+        answer.
+        """
         self._socket = connection
         self._buffer = bytearray(received)
         self._sending = threading.Lock()
@@ -78,7 +83,8 @@ class LocalWire:
             self._is_closed = True
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
-            # While a thread waits on the descriptor, that thread closes it: its number could else become another file's.
+            # While a thread waits on the descriptor, that thread closes it: its number could else become
+            # another file's.
             if not self._is_read:
                 self._socket.close()
 
@@ -109,8 +115,8 @@ class LocalWire:
                 else:  # header and beginning in one call: the server's short way needs both in one packet
                     sent = self._socket.sendmsg((head + _NO_MASK, payload))
                     self._socket.sendall(memoryview(payload)[sent - len(head) - len(_NO_MASK) :])
-        except OSError as error:
-            raise ConnectionLost from error
+        except OSError as error:  # a part of a frame at most: the server cannot have read it
+            raise ConnectionLost(was_sent=False) from error
 
     def _frame(self, deadline: float | None) -> tuple[int, bytes]:
         """Return opcode and payload of one frame; when the time is up, a part of it stays in the buffer."""
@@ -281,7 +287,8 @@ class ThreadRuntime:
         """Open a WebSocket."""
         if connection is not None:
             return open_local(url, connection, headers)
-        # Imported here: it takes half of the client's import time, and a program on the server's machine does not need it.
+        # Imported here: it takes half of the client's import time, and a program on the server's machine does
+        # not need it.
         from outlive.client.wire import open_wire  # noqa: PLC0415
 
         return open_wire(url, headers, ca_file=ca_file)

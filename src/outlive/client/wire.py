@@ -1,7 +1,8 @@
-"""WebSockets of the `websockets` package: what both runtimes pass to it, its errors in our words, and one over TCP that blocks.
+"""WebSockets of the `websockets` package: what both runtimes pass to it, its errors in our words, and one
+over TCP that blocks.
 
-Its asyncio side is used by `asyncio_runtime` alone; Unix sockets that block belong to `thread_runtime`. Whether to try again after a
-failure is decided by `link`.
+Its asyncio side is used by `asyncio_runtime` alone; Unix sockets that block belong to `thread_runtime`.
+Whether to try again after a failure is decided by `link`.
 """
 
 import contextlib
@@ -26,9 +27,9 @@ class _ConnectOptions(TypedDict):
     user_agent_header: None
 
 
-# Four frames of up to 256 KiB may wait in memory; the frames behind them stay in the socket. No pings from this side: a consumer
-# that reads nothing for a while does not answer either, and would be taken for dead. Compression costs more time than it saves
-# here.
+# Four frames of up to 256 KiB may wait in memory; the frames behind them stay in the socket. No pings from
+# this side: a consumer that reads nothing for a while does not answer either, and would be taken for dead.
+# Compression costs more time than it saves here.
 OPTIONS: _ConnectOptions = {
     "compression": None,
     "max_queue": 4,
@@ -64,7 +65,10 @@ def refusal(error: Exception) -> Exception:
         return AccessDenied(
             "foreign_host",
             f"The server's certificate does not count: {error.verify_message or error.reason}.",
-            hint="Check the address; ca_file (on the command line --ca, --node-ca) names the authority where it is none of the system's.",
+            hint=(
+                "Check the address; ca_file (on the command line --ca, --node-ca) names the authority "
+                "where it is none of the system's."
+            ),
         )
     if isinstance(error, InvalidStatus):
         return refused(error.response.status_code, bytes(error.response.body or b""))
@@ -79,7 +83,6 @@ class ThreadWire:
     """An open WebSocket. See `Transport` for what the methods promise."""
 
     def __init__(self, connection: ClientConnection) -> None:
-        """Take over an open connection."""
         self._connection = connection
 
     async def send(self, frame: str | bytes) -> None:
@@ -98,7 +101,8 @@ class ThreadWire:
 
     async def close(self) -> None:
         """End the connection at once."""
-        # Without the closing handshake: after a slow consumer, megabytes of output may come before the server's answer to it.
+        # Without the closing handshake: after a slow consumer, megabytes of output may come before the
+        # server's answer to it.
         with contextlib.suppress(OSError):
             self._connection.socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()

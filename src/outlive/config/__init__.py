@@ -1,7 +1,9 @@
-"""Every option once: name, unit, default, sentence, environment names and flag; flags > environment > files > defaults.
+"""Every option once: name, unit, default, sentence, environment names and flag.
 
-Pure: the environment and the working folder are arguments. Reads no file (`discovery.config_files` does) and imports no web
-library, because every start of a server waits until the settings are resolved (decision 10).
+Flags > environment > files > defaults.
+
+Pure: the environment and the working folder are arguments. Reads no file (`discovery.config_files` does) and
+imports no web library, because every start of a server waits until the settings are resolved (decision 10).
 """
 
 from outlive.config.options import Option

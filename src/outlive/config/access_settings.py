@@ -1,10 +1,14 @@
-"""Options about callers: access (`AccessSettings`), limits (`LimitSettings`), audit and redaction, and the terminal bridge.
+"""Options about callers: access (`AccessSettings`), limits (`LimitSettings`), audit and redaction, and the
+terminal bridge.
 
-Rows of the table of options only. `server.access` decides with them about a caller; commands are judged by `policy_settings`.
+Rows of the table of options only. `server.access` decides with them about a caller; commands are judged by
+`policy_settings`.
 
-Options about connections: where the server listens (`PortOptions`), and the other servers it connects to (`NodeSettings`).
+Options about connections: where the server listens (`PortOptions`), and the other servers it connects to
+(`NodeSettings`).
 
-Rows of the table of options only: nothing here opens a port or a connection. Callers' rights are in `access_settings`.
+Rows of the table of options only: nothing here opens a port or a connection. Callers' rights are in
+`access_settings`.
 """
 
 import re
@@ -62,7 +66,10 @@ class AccessSettings:
         "scope",
         _parse_callbacks,
         "off",
-        "What commands may do here, by a token of their own in OUTLIVE_TOKEN: off, read or run; at most what their caller may.",
+        (
+            "What commands may do here, by a token of their own in OUTLIVE_TOKEN: off, read or run; at most "
+            "what their caller may."
+        ),
         flag="--callbacks",
         example="run",
     )
@@ -71,7 +78,10 @@ class AccessSettings:
         "file",
         parse_folder,
         "",
-        "PEM file of the certificate that the TCP ports speak TLS with, and of those between it and its authority.",
+        (
+            "PEM file of the certificate that the TCP ports speak TLS with, and of those between it and its "
+            "authority."
+        ),
         flag="--tls-cert",
         example="/etc/outlive/cert.pem",
     )
@@ -91,12 +101,16 @@ class AccessSettings:
         flag="--tls-client-ca",
         example="/etc/outlive/clients.pem",
     )
-    # Web pages: an allowed origin acts as the user, all others of this machine learn at most which tools there are (decision 72).
+    # Web pages: an allowed origin acts as the user, all others of this machine learn at most which tools
+    # there are (decision 72).
     allow_origin: tuple[str, ...] = option(
         "words",
         parse_origins,
         "",
-        "Origins, separated by commas, whose web pages act as you (start, control and read your processes) without a token.",
+        (
+            "Origins, separated by commas, whose web pages act as you (start, control and read your "
+            "processes) without a token."
+        ),
         flag="--allow-origin",
         example="http://localhost:5173",
     )
@@ -108,7 +122,8 @@ class AccessSettings:
         flag="--no-hello",
         example="on",
     )
-    # Every other Host is refused: otherwise a foreign page could reach this server under its own name (DNS rebinding).
+    # Every other Host is refused: otherwise a foreign page could reach this server under its own name (DNS
+    # rebinding).
     public_name: tuple[str, ...] = option(
         "words",
         parse_names,
@@ -159,8 +174,8 @@ class AuditSettings:
         "what",
         parse_hiding,
         "all",
-        "What is hidden in output, commands' texts and logs: all (values of env_secrets, and what looks like a key), "
-        "secrets (those values only) or off.",
+        "What is hidden in output, commands' texts and logs: all (values of env_secrets, and what looks "
+        "like a key), secrets (those values only) or off.",
         flag="--redact",
         project="hides",
     )
@@ -169,7 +184,10 @@ class AuditSettings:
         "patterns",
         parse_lines,
         "",
-        "More patterns of what is hidden, one in a line: a literal beginning, then what is secret (docs/redaction.md).",
+        (
+            "More patterns of what is hidden, one in a line: a literal beginning, then what is secret "
+            "(docs/redaction.md)."
+        ),
         flag="--redact-extra",
         example="acme_[A-Za-z0-9]{32}",
         project="superset",
@@ -178,7 +196,10 @@ class AuditSettings:
         "switch",
         parse_switch,
         "off",
-        "Keep no audit log: later there is no record of which caller started, controlled or was refused what.",
+        (
+            "Keep no audit log: later there is no record of which caller started, controlled or was refused "
+            "what."
+        ),
         flag="--no-audit",
         example="on",
         project="off",
@@ -226,8 +247,8 @@ class BridgeOptions:
         "addresses",
         parse_addresses,
         "",
-        "Where extensions listen that the server connects to by itself (ws:// or wss://), separated by commas. "
-        "Other users can read flags: a token belongs into the environment.",
+        "Where extensions listen that the server connects to by itself (ws:// or wss://), separated by "
+        "commas. Other users can read flags: a token belongs into the environment.",
         flag="--bridge-dial",
         example="ws://127.0.0.1:3001",
     )
@@ -249,10 +270,14 @@ class PortOptions:
         "address",
         parse_host,
         "127.0.0.1",
-        "Address to listen on; 127.0.0.1 takes ::1 as well. Beyond this machine it needs TLS and a token or key.",
+        (
+            "Address to listen on; 127.0.0.1 takes ::1 as well. Beyond this machine it needs TLS and a token "
+            "or key."
+        ),
         flag="--host",
     )
-    # One port for each frontend; several may not share one, since each speaks its own protocol at the same paths.
+    # One port for each frontend; several may not share one, since each speaks its own protocol at the same
+    # paths.
     jsonrpc_port: int | None = port(str(JSONRPC_PORT), "JSON-RPC over WebSocket", flag="--jsonrpc-port")
     mcp_port: int | None = port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
     rest_port: int | None = port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
@@ -266,7 +291,8 @@ class PortOptions:
         env=("MAX_SESSIONS",),
         project="lower",
     )
-    # A line without an end, of a progress bar for instance, must not fill the memory of the server or a client.
+    # A line without an end, of a progress bar for instance, must not fill the memory of the server or a
+    # client.
     max_line_bytes: int = option(
         "size",
         parse_size,
@@ -328,7 +354,10 @@ class NodeSettings:
         "words",
         parse_nodes,
         "",
-        "Other outlive servers that commands may run on (`--backend NAME`), as NAME=URL, separated by commas.",
+        (
+            "Other outlive servers that commands may run on (`--backend NAME`), as NAME=URL, separated by "
+            "commas."
+        ),
         flag="--node",
         example="build=https://build.example:8003",
     )

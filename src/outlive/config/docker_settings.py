@@ -1,7 +1,7 @@
 """Options about backends and containers: `ContainerOptions`, with the parsers of their values.
 
-Rows of the table of options only: `backends.docker` makes containers from them. As in `options`, a parser raises ValueError with a
-sentence about the mistake.
+Rows of the table of options only: `backends.docker` makes containers from them. As in `options`, a parser
+raises ValueError with a sentence about the mistake.
 """
 
 import re
@@ -21,12 +21,14 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.location import DOCKER, LOCAL, parse_isolation
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")  # a volume's name, for a daemon on another machine
 _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?")
 
 
 def parse_backend(text: str) -> str:
-    """Return the name of a backend; a switch that is on means docker, one that is off local (promise S4.9.docker)."""
+    """Return the name of a backend.
+
+    A switch that is on means docker, one that is off local (promise S4.9.docker).
+    """
     word = text.strip()
     try:
         return DOCKER if parse_switch(word) else LOCAL
@@ -48,18 +50,13 @@ def parse_isolation_name(text: str) -> str:
 
 
 def parse_network(text: str) -> str:
-    """Return the name of a network. The machine's own is refused: it leads to every server that listens on loopback."""
+    """Return the name of a network.
+
+    The machine's own is refused: it leads to every server that listens on loopback.
+    """
     word = text.strip()
     if word == "host" or not _NAME.fullmatch(word):
         raise ValueError('"none" or the name of a Docker network is needed (not the host\'s own)')
-    return word
-
-
-def parse_transport(text: str) -> str:
-    """Return how commands in containers are reached."""
-    word = text.strip().lower()
-    if word not in {"sockets", "stream", "auto"}:
-        raise ValueError("sockets, stream or auto is needed")
     return word
 
 
@@ -77,15 +74,16 @@ def parse_mounts(text: str) -> tuple[str, ...]:
     for mount in mounts:
         words = mount.split(":")
         is_whole = len(words) in {2, 3} and words[2:] in ([], ["ro"], ["rw"])
-        is_source = words[0].startswith("/") or _VOLUME.fullmatch(words[0])
-        if not is_whole or not is_source or not words[1].startswith("/"):
+        if not is_whole or not words[0].startswith("/") or not words[1].startswith("/"):
             raise ValueError(f"{mount[:60]!r} is no mount: HOST:INSIDE or HOST:INSIDE:ro, both absolute")
     return mounts
 
 
 @dataclass(frozen=True, kw_only=True)
 class ContainerOptions:
-    """The part of `Settings` that decides where commands run that name no backend, and what a container may reach and use."""
+    """The part of `Settings` that decides where commands run that name no backend, and what a container may
+    reach and use.
+    """
 
     # Also a switch: USE_DOCKER is on or off (promise S4.9.docker).
     backend: str = option(
@@ -106,13 +104,16 @@ class ContainerOptions:
         env=("OUTLIVE_DOCKER_IMAGE",),
         example="debian:12",
     )
-    # What a container sees of the disk. The workspace has the same path inside and outside, so that paths in output hold for
-    # both.
+    # What a container sees of the disk. The workspace has the same path inside and outside, so that paths in
+    # output hold for both.
     docker_workspace: str = option(
         "path",
         parse_folder,
         "",
-        "Folder that containers see under its own name, and may write to; empty: the command's working folder.",
+        (
+            "Folder that containers see under its own name, and may write to; empty: the command's working "
+            "folder."
+        ),
         flag="--docker-workspace",
         example="/srv/project",
     )
@@ -141,8 +142,8 @@ class ContainerOptions:
         flag="--docker-user",
         example="1000:1000",
     )
-    # Bounds for a whole container, which the daemon enforces with cgroups. Without a bound on processes a fork bomb in a
-    # container would stop the machine.
+    # Bounds for a whole container, which the daemon enforces with cgroups. Without a bound on processes a
+    # fork bomb in a container would stop the machine.
     docker_memory_bytes: int | None = option(
         "size",
         parse_size_bound,
@@ -173,26 +174,21 @@ class ContainerOptions:
         "name",
         parse_text,
         "",
-        "Runtime of containers, as `docker info` names it (runsc for gVisor); empty: the daemon's own.",
+        "Runtime of containers, as `docker info` names it (crun, nvidia); empty: the daemon's own.",
         flag="--docker-runtime",
-        example="runsc",
+        example="crun",
     )
     docker_isolation: str = option(
         "who",
         parse_isolation_name,
         "session",
-        "Which commands share a container: session (those of one principal in one workspace) or strict (none).",
+        (
+            "Which commands share a container: session (those of one principal in one workspace) or strict "
+            "(none)."
+        ),
         flag="--docker-isolation",
         example="strict",
         project="stricter",
-    )
-    docker_transport: str = option(
-        "way",
-        parse_transport,
-        "auto",
-        "How commands in containers are reached: sockets, stream (through the daemon, wherever it is), or auto (what works).",
-        flag="--docker-transport",
-        example="stream",
     )
     # A container that is kept saves the next command the time in which the daemon makes a new one.
     docker_idle_s: float = option(

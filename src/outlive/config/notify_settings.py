@@ -1,8 +1,12 @@
-"""Options about notices: where they go, and what they say (`NotifySettings`). Rows of the table of options only.
+"""Options about notices: where they go, and what they say (`NotifySettings`).
 
-Only the operator names a webhook: neither callers nor a project's file can make the server send requests anywhere.
+Rows of the table of options only.
+
+Only the operator names a webhook or a program: neither callers nor a project's file can make the server send
+requests anywhere, or run anything as itself.
 """
 
+import shlex
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -35,6 +39,19 @@ def parse_webhook(text: str) -> str:
     return word
 
 
+def parse_program(text: str) -> tuple[str, ...]:
+    """Return a program and its arguments, without any for none."""
+    try:
+        words = tuple(shlex.split(text))
+    except ValueError as error:
+        raise ValueError(f"its words cannot be told apart: {error}") from None
+    if words and not (words[0].startswith("/") or (words[0] and "/" not in words[0])):
+        raise ValueError("a program is named by its absolute path, or by a name that PATH leads to")
+    if "\0" in text:
+        raise ValueError("a word cannot hold a NUL character")
+    return words
+
+
 def parse_events(text: str) -> tuple[str, ...]:
     """Return the names of events between commas."""
     events = parse_words(text)
@@ -52,40 +69,43 @@ class NotifySettings:
         "url",
         parse_webhook,
         "",
-        "URL that notices are POSTed to as JSON. Other users can read flags: a URL with a token belongs into the environment.",
+        (
+            "URL that notices are POSTed to as JSON. Other users can read flags: a URL with a token belongs "
+            "into the environment."
+        ),
         flag="--notify-webhook",
         example="https://hooks.example.org/outlive",
     )
-    notify_desktop: bool = option(
-        "switch",
-        parse_switch,
-        "off",
-        "Show notices on the desktop of the server's user, by notify-send.",
-        flag="--notify-desktop",
-        example="on",
+    notify_command: tuple[str, ...] = option(
+        "program",
+        parse_program,
+        "",
+        "Program that is run for each notice, with the notice as JSON on its stdin and the title as its last "
+        "argument. Words are split as a shell splits them; no shell runs.",
+        flag="--notify-command",
+        example="/usr/local/bin/on-notice",
     )
     notify_on: tuple[str, ...] = option(
         "words",
         parse_events,
         ",".join(NOTIFY_EVENTS),
-        "What is notified of, for processes that ask for it: end, failure, question, silence, separated by commas.",
+        (
+            "What is notified of, for processes that ask for it: end, failure, question, silence, separated "
+            "by commas."
+        ),
         flag="--notify-on",
         example="failure,question",
     )
-    notify_ntfy: str = option(
-        "url",
-        parse_webhook,
-        "",
-        "URL of an ntfy topic that notices are POSTed to as text, without commands. A URL with a token belongs into the environment.",
-        flag="--notify-ntfy",
-        example="https://ntfy.example.org/outlive",
-    )
-    # Off: a server that waits for its next request is silent, too. Only the operator knows what is usual here.
+    # Off: a server that waits for its next request is silent, too. Only the operator knows what is usual
+    # here.
     notify_silence_s: float | None = option(
         "time",
         parse_seconds_bound,
         "off",
-        "Notify, for processes that ask for it, when one has written nothing for so long; once until it writes again. off: never.",
+        (
+            "Notify, for processes that ask for it, when one has written nothing for so long; once until it "
+            "writes again. off: never."
+        ),
         unit="seconds",
         flag="--notify-silence",
         example="10m",
@@ -94,7 +114,10 @@ class NotifySettings:
         "size",
         parse_size_bound,
         "off",
-        "Notify when less than this is free on the state folder's file system; once until there is more again. off: never.",
+        (
+            "Notify when less than this is free on the state folder's file system; once until there is more "
+            "again. off: never."
+        ),
         unit="bytes",
         flag="--notify-disk",
         example="2G",

@@ -1,12 +1,12 @@
 """What an option is: `Option`, a row of the table from which flags, help texts and documentation are made.
 
-`option` declares one: it returns a dataclass field whose metadata carries everything known about it. The rows themselves stand in
-`settings` and the modules beside it.
+`option` declares one: it returns a dataclass field whose metadata carries everything known about it. The rows
+themselves stand in `settings` and the modules beside it.
 
 Text to values: one small parser for each kind of option, and for servers' addresses (`websocket_url`). Pure.
 
-Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises ValueError with a sentence about the mistake;
-`config.resolution` adds the option's name and the source of the text.
+Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises ValueError with a sentence
+about the mistake; `config.resolution` adds the option's name and the source of the text.
 """
 
 import ipaddress
@@ -158,7 +158,8 @@ def _whole_seconds(text: str) -> float:
     return math.ceil(seconds)
 
 
-# Limits of a start, of the command line and of a project's file. Each takes a text, returns seconds, bytes or a count, and raises ValueError with a sentence.
+# Limits of a start, of the command line and of a project's file. Each takes a text, returns seconds, bytes or
+# a count, and raises ValueError with a sentence.
 LIMIT_READERS: Mapping[str, Callable[[str], float]] = MappingProxyType(
     {
         "cpu": _whole_seconds,
@@ -225,7 +226,8 @@ def parse_origins(text: str) -> tuple[str, ...]:
             raise ValueError(
                 f"{word[:60]!r} is no origin: scheme://host or scheme://host:port, without a path"
             )
-        # Browsers leave the scheme's own port out of an Origin (RFC 6454, section 6.1): with it the words would never match.
+        # Browsers leave the scheme's own port out of an Origin (RFC 6454, section 6.1): with it the words
+        # would never match.
         default = _DEFAULT_PORTS.get(scheme)
         found.append(f"{scheme}://{authority.removesuffix(f':{default}') if default else authority}")
     return tuple(found)
@@ -297,7 +299,9 @@ _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 
 
 def is_private(url: str) -> bool:
-    """Return whether nothing of what goes to a WebSocket address is read on the way: over TLS, or within this machine."""
+    """Return whether nothing of what goes to a WebSocket address is read on the way: over TLS, or within this
+    machine.
+    """
     return urlsplit(url).scheme == "wss" or is_loopback(url)
 
 
@@ -311,7 +315,8 @@ def is_loopback(url: str) -> bool:
 
 
 def websocket_url(text: str) -> str:
-    """Return a server's JSON-RPC address, from "https://build.example:8003", "wss://…/ws/mcp" or "build.example:8003".
+    """Return a server's JSON-RPC address, from "https://build.example:8003", "wss://…/ws/mcp" or
+    "build.example:8003".
 
     Raises:
         ValueError: It is no such address, or has a user or a password in it.
@@ -331,8 +336,8 @@ def websocket_url(text: str) -> str:
     return f"{scheme}://{parts.netloc}{path}"
 
 
-# The direction in which a project's file may change a value: a smaller number, fewer or more words, a switch to one side, a
-# smaller set of tools, a stricter verdict, a stronger profile, more redaction.
+# The direction in which a project's file may change a value: a smaller number, fewer or more words, a switch
+# to one side, a smaller set of tools, a stricter verdict, a stronger profile, more redaction.
 Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger", "hides"]
 
 

@@ -1,4 +1,6 @@
-"""What this machine offers to commands that say what they need, as settings; and the words for needs and capacity. Pure.
+"""What this machine offers to commands that say what they need, as settings.
+
+And the words for needs and capacity. Pure.
 
 `cpu=4,mem=16G,gpu=1,zone=eu`: amounts by their names, every other name is a label.
 """
@@ -87,7 +89,8 @@ class PlacementSettings:
         "placement",
         parse_placement,
         "static",
-        "What counts the places of commands with needs (`run --need`): static, this server for the nodes of its own list, or ray, "
+        "What counts the places of commands with needs (`run --need`): static, this server for the nodes "
+        "of its own list, or ray, "
         "a Ray cluster for several servers together (needs outlive[ray]; `docs/fleet.md`).",
         flag="--placement",
         example="ray",
@@ -103,13 +106,15 @@ class PlacementSettings:
         example="10.0.0.1:6379",
     )
 
-    # What is not named is what the machine has: the operator takes some of it away, or adds what cannot be seen.
+    # What is not named is what the machine has: the operator takes some of it away, or adds what cannot be
+    # seen.
     capacity: tuple[str, ...] = option(
         "words",
         parse_capacity,
         "",
         "What commands with needs (`run --need`) may take of this machine together, and its labels: "
-        "NAME=VALUE between commas, of cpu, mem, gpu and any label. What is not named is all that the machine has.",
+        "NAME=VALUE between commas, of cpu, mem, gpu and any label. What is not named is all that the "
+        "machine has.",
         flag="--capacity",
         example="cpu=8,mem=24G,gpu=1,zone=eu",
     )

@@ -1,6 +1,8 @@
-"""Options about commands: which may be started (`PolicySettings`), and what they may reach and use (`SandboxOptions`).
+"""Options about commands: which may be started (`PolicySettings`), and what they may reach and use
+(`SandboxOptions`).
 
-Rows of the table of options only. `policy` judges commands by them, and the keeper's sandbox enforces the bounds.
+Rows of the table of options only. `policy` judges commands by them, and the keeper's sandbox enforces the
+bounds.
 """
 
 from dataclasses import dataclass
@@ -46,7 +48,10 @@ class PolicySettings:
         "words",
         parse_words,
         "",
-        "Programs that may be started, separated by commas; empty allows everything, and so does a shell on the list.",
+        (
+            "Programs that may be started, separated by commas; empty allows everything, and so does a shell "
+            "on the list."
+        ),
         flag="--allowed-commands",
         env=("ALLOWED_COMMANDS",),
         example="git,ls,make",
@@ -75,12 +80,16 @@ class PolicySettings:
         "words",
         parse_words,
         "",
-        "Rules of what may be started; empty allows whatever the other lists leave, and so does a rule for a shell.",
+        (
+            "Rules of what may be started; empty allows whatever the other lists leave, and so does a rule "
+            "for a shell."
+        ),
         flag="--allow",
         example="ls,git status *,make test",
         project="subset",
     )
-    # What happens to commands that no rule decides, and to lines that the parser cannot judge. Both fail closed.
+    # What happens to commands that no rule decides, and to lines that the parser cannot judge. Both fail
+    # closed.
     policy_default: str = option(
         "verdict",
         _parse_refusal,
@@ -94,7 +103,10 @@ class PolicySettings:
         "verdict",
         parse_verdict,
         "deny",
-        "What becomes of a line that cannot be judged with certainty while there are rules: deny, ask or allow.",
+        (
+            "What becomes of a line that cannot be judged with certainty while there are rules: deny, ask or "
+            "allow."
+        ),
         flag="--policy-opaque",
         example="ask",
         project="stricter",
@@ -167,12 +179,16 @@ class SandboxOptions:
         "profile",
         parse_profile_name,
         "open",
-        "Sandbox of commands that ask for none: open, guarded, workspace, offline or sealed (docs/sandbox.md).",
+        (
+            "Sandbox of commands that ask for none: open, guarded, workspace, offline or sealed "
+            "(docs/sandbox.md)."
+        ),
         flag="--profile",
         example="workspace",
         project="stronger",
     )
-    # No project may change these two: a folder that holds one could open the rest of the disk to its commands.
+    # No project may change these two: a folder that holds one could open the rest of the disk to its
+    # commands.
     sandbox_read: tuple[str, ...] = option(
         "folders",
         parse_words,
@@ -185,21 +201,28 @@ class SandboxOptions:
         "folders",
         parse_words,
         "",
-        "Folders that commands of the profiles from workspace on may write to, besides their own and temporary ones.",
+        (
+            "Folders that commands of the profiles from workspace on may write to, besides their own and "
+            "temporary ones."
+        ),
         flag="--sandbox-write",
-        example="/srv/cache",
+        example="/srv/artifacts",
     )
     sandbox_folders: tuple[str, ...] = option(
         "folders",
         parse_words,
         "",
-        "Folders below which commands of the profiles from workspace on may run, separated by commas; empty: anywhere.",
+        (
+            "Folders below which commands of the profiles from workspace on may run, separated by commas; "
+            "empty: anywhere."
+        ),
         flag="--sandbox-folders",
         example="/srv/projects",
         project="subset",
     )
-    # All off by default: which bound is too low for a build, only its user knows. CPU time and files are counted for each
-    # process, as the kernel does (setrlimit(2)); the others for a command with all its descendants.
+    # All off by default: which bound is too low for a build, only its user knows. CPU time and files are
+    # counted for each process, as the kernel does (setrlimit(2)); the others for a command with all its
+    # descendants.
     limit_cpu_s: float | None = option(
         "time",
         parse_seconds_bound,

@@ -34,7 +34,7 @@ This page is made from `src/outlive/config`:
 
 | flag | environment | default | a project | what it does |
 |---|---|---|---|---|
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 # The column "a project": in which direction a project's file may change the option.
 _PROJECT = {
     None: "",

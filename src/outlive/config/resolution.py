@@ -1,16 +1,21 @@
-"""From flags, environment and configuration files to `Settings`: which value wins, and where it came from. Pure.
+"""From flags, environment and configuration files to `Settings`: which value wins, and where it came from.
 
-Flags > environment > project file (which may only tighten) > user file > system file > default. Reads nothing itself:
-the files come in as text, so that the order can be tested and nothing hidden is believed.
+Pure.
 
-Configuration files as text: TOML to one text for each option, and what a project's file may change (`is_tighter`). Pure.
+Flags > environment > project file (which may only tighten) > user file > system file > default. Reads nothing
+itself: the files come in as text, so that the order can be tested and nothing hidden is believed.
 
-A key is an option's flag with underscores (`jsonrpc_port = 8003`); a value is text as a flag has it, a number, true or false, or
-a list of words. An unknown key is an error: a misspelt limit would limit nothing. A project's file may only allow less.
+Configuration files as text: TOML to one text for each option, and what a project's file may change
+(`is_tighter`). Pure.
+
+A key is an option's flag with underscores (`jsonrpc_port = 8003`); a value is text as a flag has it, a
+number, true or false, or a list of words. An unknown key is an error: a misspelt limit would limit nothing. A
+project's file may only allow less.
 
 Files are found and read by `discovery.config_files`; which file wins is decided by `resolution`.
 """
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, assert_never
@@ -19,6 +24,7 @@ from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.options import HIDING, Option, Tightening
 from outlive.config.settings import OPTIONS, Settings
 from outlive.core.command import Profile
+from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import absolute_path, default_state_dir
 
@@ -56,11 +62,9 @@ def read_entries(file: ConfigFile) -> dict[str, FileEntry]:
 
 
 def _parse(file: ConfigFile) -> Mapping[str, object]:
-    import tomllib  # noqa: PLC0415 -- start-up time: most servers have no file
-
     try:
-        return tomllib.loads(file.text)
-    except tomllib.TOMLDecodeError as error:
+        return decode_toml(file.text)
+    except BadDocument as error:
         raise ConfigInvalid(
             "config_invalid",
             f"{file.path} is no TOML: {error}.",
@@ -91,6 +95,8 @@ def _text(file: ConfigFile, key: str, value: object) -> str:
             return "on" if value else "off"
         case int() | float() | str():
             return str(value)
+        case [*words] if option.kind == "program" and all(isinstance(word, str) for word in words):
+            return shlex.join(map(str, words))
         case [*words] if all(isinstance(word, str) and option.separator not in word for word in words):
             return option.separator.join(map(str, words))
         case _:
@@ -149,7 +155,9 @@ Source = Literal["flag", "environment", "operator", "project", "user", "system",
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a value came from: the kind of source, its name (a flag, a variable, a file), and the text there."""
+    """Where a value came from: the kind of source, its name (a flag, a variable, a file), and the text
+    there.
+    """
 
     source: Source
     place: str
@@ -160,7 +168,8 @@ class Origin:
 class Resolution:
     """The settings, and where each came from.
 
-    The origin matters later, too: a taken port is an error if it was chosen, and is skipped if it is the default.
+    The origin matters later, too: a taken port is an error if it was chosen, and is skipped if it is the
+    default.
     """
 
     settings: Settings
@@ -177,7 +186,9 @@ HIDDEN = "(hidden)"  # what is shown of a secret; whether there is one, its orig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveSetting:
-    """An option as it is in effect: its key in a configuration file, its value as text, where that came from, what it is for."""
+    """An option as it is in effect: its key in a configuration file, its value as text, where that came from,
+    what it is for.
+    """
 
     key: str
     value: str
@@ -218,12 +229,13 @@ def resolve(
         working_folder: Absolute; a relative state folder is relative to it.
         files: The configuration files, in any order, at most one of each kind.
         options: The options that are resolved; all others keep their defaults, even when a source sets them.
-        remembered: Option name to text, the settings of the folder's operator. They come before the files, and the environment
-            does not count; a project's file may tighten them, and values that would loosen them are ignored.
+        remembered: Option name to text, the settings of the folder's operator. They come before the files,
+            and the environment does not count; a project's file may tighten them, and values that would
+            loosen them are ignored.
 
     Raises:
-        ConfigInvalid: A value cannot be understood, a file has an unknown key, or a project file loosens something; the
-            message names the flag, variable or file.
+        ConfigInvalid: A value cannot be understood, a file has an unknown key, or a project file loosens
+            something; the message names the flag, variable or file.
     """
     wanted = {option.name for option in options}
     entries = {file.kind: read_entries(file) for file in files}
@@ -292,7 +304,10 @@ def _of_operator(option: Option, text: str, said: list[FileEntry]) -> Origin:
 
 
 def _of_files(option: Option, said: list[FileEntry]) -> Origin:
-    """Return the strongest file's value; a project's value is compared with the one that would count without it."""
+    """Return the strongest file's value.
+
+    A project's value is compared with the one that would count without it.
+    """
     entry = said[0]
     origin = Origin(entry.file.kind, f"{entry.file.path}: {option.key}", entry.text)
     if entry.file.kind != "project":
@@ -314,7 +329,10 @@ def _of_files(option: Option, said: list[FileEntry]) -> Origin:
             "config_invalid",
             f"{entry.file.path} may only tighten {option.key}: {entry.text[:80]!r} allows more than "
             f"{below.text[:80]!r} ({below.place}).",
-            hint="What allows more belongs into the user's configuration file, a flag or an environment variable.",
+            hint=(
+                "What allows more belongs into the user's configuration file, a flag or an environment "
+                "variable."
+            ),
             details={"option": option.name},
         )
     return origin
@@ -326,9 +344,12 @@ def _parsed(option: Option, origin: Origin) -> object:
         return option.parse(origin.text)
     except ValueError as error:
         equals = " = " if origin.source in {"project", "user", "system"} else "="
+        text, why = repr(origin.text[:80]), str(error)
+        if option.is_secret:  # an error repeats the value, or a part of it, in words of its own
+            text, why = HIDDEN, "it is no such value"
         raise ConfigInvalid(
             "config_invalid",
-            f"{origin.place}{equals}{origin.text[:80]!r} cannot be used: {error}.",
+            f"{origin.place}{equals}{text} cannot be used: {why}.",
             hint=f"For example {origin.place}{equals}{option.example}.",
             details={"option": option.name},
         ) from None

@@ -1,7 +1,7 @@
 """All settings of the server: `Settings`, each option once, and the table `OPTIONS`.
 
-A row declares everything that is known about an option: flags, help, documentation, checks of configuration files come from it.
-Values are found by `resolution`. The groups in other modules are parts of the same table.
+A row declares everything that is known about an option: flags, help, documentation, checks of configuration
+files come from it. Values are found by `resolution`. The groups in other modules are parts of the same table.
 """
 
 from dataclasses import dataclass, fields
@@ -48,7 +48,10 @@ class Settings(
     PlacementSettings,
     PortOptions,
 ):
-    """Every option of the server, validated. Times are seconds, sizes bytes; a port of None is switched off."""
+    """Every option of the server, validated.
+
+    Times are seconds, sizes bytes; a port of None is switched off.
+    """
 
     # Fewer tools cost an agent fewer tokens in every conversation.
     mcp_tools: str = option(
@@ -64,7 +67,10 @@ class Settings(
         "switch",
         parse_switch,
         "off",
-        "MCP calls of 2026-07-28 whose client declares partialResults stream their output (SEP-2998, a draft).",
+        (
+            "MCP calls of 2026-07-28 whose client declares partialResults stream their output (SEP-2998, a "
+            "draft)."
+        ),
         flag="--mcp-partial-results",
         example="on",
     )
@@ -114,8 +120,8 @@ class Settings(
         env=("TERMINATION_TIMEOUT",),
         unit="seconds",
     )
-    # What stays on the disk: of one process, of all finished ones, for how long, and how many. The bound that is reached first
-    # counts.
+    # What stays on the disk: of one process, of all finished ones, for how long, and how many. The bound that
+    # is reached first counts.
     output_limit_bytes: int = option(
         "size",
         parse_size,
@@ -160,7 +166,10 @@ class Settings(
         "form",
         parse_log_form,
         "auto",
-        "Form of the log lines: console (for people), json (one object a line), or auto: console on a terminal.",
+        (
+            "Form of the log lines: console (for people), json (one object a line), or auto: console on a "
+            "terminal."
+        ),
         flag="--log-form",
     )
     print_json: bool = option(

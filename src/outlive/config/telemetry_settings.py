@@ -1,7 +1,9 @@
-"""Options about telemetry: where spans and metrics go (`TelemetrySettings`), and what follows from them (`telemetry_plan`). Pure.
+"""Options about telemetry: where spans and metrics go (`TelemetrySettings`), and what follows from them
+(`telemetry_plan`). Pure.
 
-OpenTelemetry's own variables are names of these options, so that what an operator has set counts for servers that clients start, too.
-Those that say how something is sent (headers, certificates, timeouts, sampling) are read by the SDK itself (decision 197).
+OpenTelemetry's own variables are names of these options, so that what an operator has set counts for servers
+that clients start, too. Those that say how something is sent (headers, certificates, timeouts, sampling) are
+read by the SDK itself (decision 197).
 """
 
 from collections.abc import Mapping
@@ -20,12 +22,16 @@ _EXPORTER = "otlp"
 class TelemetrySettings:
     """The part of `Settings` about OpenTelemetry (docs/telemetry.md)."""
 
-    # No parser refuses an address: the variables may be set for other programs, and must never keep a server from starting.
+    # No parser refuses an address: the variables may be set for other programs, and must never keep a server
+    # from starting.
     otlp_endpoint: str = option(
         "endpoint",
         parse_text,
         "",
-        "URL of an OpenTelemetry collector that spans and metrics of commands are sent to (OTLP over HTTP; needs outlive[otel]).",
+        (
+            "URL of an OpenTelemetry collector that spans and metrics of commands are sent to (OTLP over "
+            "HTTP; needs outlive[otel])."
+        ),
         flag="--otlp-endpoint",
         env=("OTEL_EXPORTER_OTLP_ENDPOINT",),
         example="http://127.0.0.1:4318",
@@ -53,7 +59,10 @@ class TelemetrySettings:
         "switch",
         parse_switch,
         "off",
-        "Spans have the whole command as lists show it, with secrets redacted; without this its first word alone.",
+        (
+            "Spans have the whole command as lists show it, with secrets redacted; without this its first "
+            "word alone."
+        ),
         flag="--otlp-command-lines",
         example="on",
     )
@@ -62,7 +71,10 @@ class TelemetrySettings:
         "switch",
         parse_switch,
         "off",
-        "Commands get TRACEPARENT in their environment: spans of their own become children of the command's span.",
+        (
+            "Commands get TRACEPARENT in their environment: spans of their own become children of the "
+            "command's span."
+        ),
         flag="--pass-traceparent",
         example="on",
     )
@@ -81,7 +93,10 @@ class _Chosen(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryPlan:
-    """What is sent where: whole URLs, "" for a signal that is not sent. `trouble` is a sentence about what keeps one from being sent."""
+    """What is sent where: whole URLs, "" for a signal that is not sent.
+
+    `trouble` is a sentence about what keeps one from being sent.
+    """
 
     traces: str = ""
     metrics: str = ""
@@ -125,7 +140,8 @@ def _endpoint(
     )
     if protocol and protocol.strip() != _PROTOCOL:
         troubles.append(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL asks for {protocol[:40]!r}: only {_PROTOCOL} is spoken, and nothing is sent."
+            f"OTEL_EXPORTER_OTLP_PROTOCOL asks for {protocol[:40]!r}: only {_PROTOCOL} is spoken, and "
+            "nothing is sent."
         )
         return ""
     if own:

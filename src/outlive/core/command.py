@@ -1,7 +1,7 @@
 """What a caller wants to run: `Command`, before anything was resolved or decided. Pure.
 
-With it: `ApprovalState`, what a command waits for that policy makes a person decide about; `Grant`, what a command may do
-with the server that runs it; and the umask as callers write it, three octal digits ("022").
+With it: `ApprovalState`, what a command waits for that policy makes a person decide about; `Grant`, what a
+command may do with the server that runs it; and the umask as callers write it, three octal digits ("022").
 
 What restricts a command: the profiles in the order of their strength, and limits of resources. Pure.
 """
@@ -28,7 +28,10 @@ MIN_CPUS = 0.01
 
 
 class Profile(StrEnum):
-    """How strongly a command is restricted, weakest first; each profile does what the one before it does, and more."""
+    """How strongly a command is restricted, weakest first.
+
+    Each profile does what the one before it does, and more.
+    """
 
     OPEN = "open"
     GUARDED = "guarded"  # no new privileges, limits, an environment of listed names
@@ -73,9 +76,10 @@ def listed_environment(environment: Mapping[str, str]) -> dict[str, str]:
 class Limits:
     """Limits of what a command may use; None leaves the system's.
 
-    `cpu_s` is processor time of each process in seconds. `cpus` is how many processors the whole tree may keep busy, 1.5 for one
-    and a half; it needs a control group. With a control group `memory_bytes` and `processes` apply to the whole tree; without
-    one `memory_bytes` applies to each process, `processes` to the user. `files` are the open files of each process.
+    `cpu_s` is processor time of each process in seconds. `cpus` is how many processors the whole tree may
+    keep busy, 1.5 for one and a half; it needs a control group. With a control group `memory_bytes` and
+    `processes` apply to the whole tree; without one `memory_bytes` applies to each process, `processes` to
+    the user. `files` are the open files of each process.
     """
 
     cpu_s: int | None = None
@@ -89,7 +93,9 @@ class Limits:
         return self is not NO_LIMITS and self != NO_LIMITS
 
     def view(self) -> dict[str, float]:
-        """Return those that are set by the names that callers have for them; `operations.start` reads them so."""
+        """Return those that are set by the names that callers have for them; `operations.start` reads them
+        so.
+        """
         names = {field.name: field.name.removesuffix("_s").removesuffix("_bytes") for field in fields(self)}
         return {short: value for name, short in names.items() if (value := getattr(self, name)) is not None}
 
@@ -140,10 +146,11 @@ UNBOUND = Sandbox()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingApproval:
-    """An approval for always: of exactly these `commands` (the words of each), below the folder `project` (a real path).
+    """An approval for always: of exactly these `commands` (the words of each), below the folder `project` (a
+    real path).
 
-    `digest` stands for everything else that decides what runs (`policy.standing_approvals`). `by` gave it, at `at` (ISO 8601, UTC); both
-    are empty while it is only proposed, and no part of what is approved.
+    `digest` stands for everything else that decides what runs (`policy.standing_approvals`). `by` gave it, at
+    `at` (ISO 8601, UTC); both are empty while it is only proposed, and no part of what is approved.
     """
 
     project: str
@@ -153,32 +160,48 @@ class StandingApproval:
     at: str = field(default="", compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class BootTime:
+    """A moment: nanoseconds since the boot with this id (CLOCK_BOOTTIME, suspend included)."""
+
+    boot_id: str
+    boottime_ns: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalState:
     """An approval that a start needs: why, until when, and by which principal it was given (None: not yet).
 
-    `variables` are the names that the caller set in the environment; they are shown to the person that decides. `standing` is what
-    an approval for always would be about; without it, `only_once` says in one sentence why there is none.
+    `variables` are the names that the caller set in the environment; they are shown to the person that
+    decides. `files` are the states of the files that the command names, when it was asked about. `standing`
+    is what an approval for always would be about; without it, `only_once` says in one sentence why there is
+    none. It expires `timeout_s` after `asked`, whatever the wall clock says; `expires_at` is that by the wall
+    clock.
     """
 
     reason: str
     expires_at: datetime
+    asked: BootTime | None = None
+    timeout_s: float = 0.0
     variables: tuple[str, ...] = ()
     approved_by: str | None = None
+    files: Mapping[str, str] = field(default_factory=dict)
     standing: StandingApproval | None = None
     only_once: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A token that is valid in one process while that process runs; `digest` is the SHA-256 of its secret, in hex.
+    """A token that is valid in one process while that process runs; `digest` is the SHA-256 of its secret, in
+    hex.
 
-    `scope` is a scope's name in lower case. After `expires_at` it is not valid any more (None: until the process ends).
+    `scope` is a scope's name in lower case. After `expires` it is not valid any more (None: until the process
+    ends, which a boot ends as well).
     """
 
     scope: str
     digest: str
-    expires_at: datetime | None = None
+    expires: BootTime | None = None
 
 
 Stdio = Literal["pipes", "merge", "pty"]
@@ -194,30 +217,35 @@ NOTIFY_EVENTS: tuple[NotifyEvent, ...] = get_args(NotifyEvent)
 class Command:
     """One command: either a shell `line` or an `argv`, never both.
 
-    `script` is the content of a file (mode 0700, kept as long as the process's record) whose path becomes the last word of
-    `argv`. `title` is what people read instead of the words. `group_limit` sets how many processes of `group` run at once
-    from now on (None: unchanged); one more waits for its turn.
+    `script` is the content of a file (mode 0700, kept as long as the process's record) whose path becomes the
+    last word of `argv`. `title` is what people read instead of the words. `group_limit` sets how many
+    processes of `group` run at once from now on (None: unchanged); one more waits for its turn.
 
-    `prelude` is a file of outlive's own that bash runs before the line; `start_file` is one that the program itself reads (or a
-    folder of such files); no caller names either. `terminal`: the command is the shell of a terminal.
+    `prelude` is a file of outlive's own that bash runs before the line; `start_file` is one that the program
+    itself reads (or a folder of such files); no caller names either. `terminal`: the command is the shell of
+    a terminal.
 
-    `env` is added to the server's clean environment (without `inherits_env` it is the whole environment); a None value removes
-    a name. `caller_cwd` and `caller_env` take the place of the server's folder and environment on this machine: they are the
-    caller's own, and that environment is written to no disk. `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command may do (None:
-    as the server's default). `backend` says where it runs ("local", "docker", or the name of a node), `image` and `isolation` in
-    what container. `needs` is what the machine must have that runs it (None: nothing is counted). `umask` and `nice` (-20 to 19) are the caller's; None: those with which the server was started. With stdin
-    "lent" the caller has passed a descriptor to the keeper beforehand, under the process id. Times are seconds, sizes bytes; None
-    takes the server's default.
+    `env` is added to the server's clean environment (without `inherits_env` it is the whole environment); a
+    None value removes a name. `caller_cwd` and `caller_env` take the place of the server's folder and
+    environment on this machine: they are the caller's own, and that environment is written to no disk.
+    `env_secrets` are added last and never written to disk. `profile` and `limits` restrict what the command
+    may do (None: as the server's default). `backend` says where it runs ("local", "docker", or the name of a
+    node), `image` and `isolation` in what container. `needs` is what the machine must have that runs it
+    (None: nothing is counted). `umask` and `nice` (-20 to 19) are the caller's; None: those with which the
+    server was started. With stdin "lent" the caller has passed a descriptor to the keeper beforehand, under
+    the process id. Times are seconds, sizes bytes; None takes the server's default.
 
-    `project` is the folder within which, for each principal, short ids and keys are unique; it is no wall. `key` names the process
-    there: a command with the key of an earlier one is not started again. `name` is what it is called while it lives and afterwards; where
-    one that lives has it, the start is refused, or with `replaces` that one is ended first.
+    `project` is the folder within which, for each principal, short ids and keys are unique; it is no wall.
+    `key` names the process there: a command with the key of an earlier one is not started again. `name` is
+    what it is called while it lives and afterwards; where one that lives has it, the start is refused, or
+    with `replaces` that one is ended first.
 
-    `keeps_unfiltered`: where a line ends in `| tail`, `| head` or `| grep`, keep what enters that filter, and the exit code
-    of what stands before it (`engine.commands.unfiltered`); a wish, heeded where nothing else changes by it.
+    `keeps_unfiltered`: where a line ends in `| tail`, `| head` or `| grep`, keep what enters that filter, and
+    the exit code of what stands before it (`engine.commands.unfiltered`); a wish, heeded where nothing else
+    changes by it.
 
-    `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it, and no caller
-    sets it. `notify` names the events that the operator's webhook and desktop are notified of.
+    `grant` asks for a token of the command's own ("run", "read:1h"); `granted` is what the engine made of it,
+    and no caller sets it. `notify` names the events that the operator's webhook and program are notified of.
     """
 
     line: str | None = None
@@ -272,7 +300,9 @@ class Command:
 
     @property
     def asked_again(self) -> dict[str, object]:
-        """What a start that repeats this one asks for, and no record has a place for, by the names of `execute`."""
+        """What a start that repeats this one asks for, and no record has a place for, by the names of
+        `execute`.
+        """
         asked = {
             "grant": self.grant,
             "isolation": self.isolation,
@@ -286,7 +316,9 @@ UMASK_PATTERN = r"^0?[0-7]{3}$"  # for schemas, in the dialect of JSON Schema
 
 
 def as_callers_write(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options by the names of `client.options.StartOptions` as `execute` takes them: by its own names, the umask as text."""
+    """Return options by the names of `client.options.StartOptions` as `execute` takes them: by its own names,
+    the umask as text.
+    """
     members = {_CALLERS_NAMES.get(name, name): value for name, value in options.items()}
     if (umask := members.get("umask")) is not None:
         members["umask"] = f"{umask:03o}"

@@ -1,8 +1,10 @@
-"""What can be asked of a running process: a value for each operation, which `Backend.control` carries out. Pure.
+"""What can be asked of a running process: a value for each operation, which `Backend.control` carries out.
 
-A further operation is a class here, with the request that passes it on to another server, and a branch in `engine.controls` that checks
-whether it makes sense; type checkers ask for it. The keeper is asked by its verb and its members. Writing to the input is a method of
-its own, because its bytes are not copied.
+Pure.
+
+A further operation is a class here, with the request that passes it on to another server, and a branch in
+`engine.controls` that checks whether it makes sense; type checkers ask for it. The keeper is asked by its
+verb and its members. Writing to the input is a method of its own, because its bytes are not copied.
 """
 
 from dataclasses import dataclass, fields
@@ -13,7 +15,9 @@ from outlive.core.lifecycle import Cause
 
 
 class ControlOperation:
-    """The names of an operation, and how the keeper and another server are asked for it: a backend knows few by name."""
+    """The names of an operation, and how the keeper and another server are asked for it: a backend knows few
+    by name.
+    """
 
     __slots__ = ()
     verb: ClassVar[str]  # the keeper's name for it, and the audit log's
@@ -24,7 +28,10 @@ class ControlOperation:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]  # each is a dataclass
 
     def params(self) -> dict[str, object]:
-        """Return the members of JSON-RPC's request besides the process's id; those of most operations are their fields."""
+        """Return the members of JSON-RPC's request besides the process's id.
+
+        Those of most operations are their fields.
+        """
         return self.members()
 
 
@@ -54,7 +61,9 @@ class Resume(ControlOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(ControlOperation):
-    """End the whole tree: TERM now, KILL after the grace period; `note` says in one sentence which caller asked."""
+    """End the whole tree: TERM now, KILL after the grace period; `note` says in one sentence which caller
+    asked.
+    """
 
     verb = "stop"
     method = "control"
@@ -70,7 +79,10 @@ class Stop(ControlOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignalProcess(ControlOperation):
-    """Send a signal: to the main process, the process group that it leads, or everything below it too. Never repeated."""
+    """Send a signal: to the main process, the process group that it leads, or everything below it too.
+
+    Never repeated.
+    """
 
     verb = method = "signal"
     signal: int
@@ -122,7 +134,9 @@ class ReleaseOutput(ControlOperation):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unbind(ControlOperation):
-    """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is released."""
+    """Let a process with `on_limit` "block" wait for no reader any more: beyond the limit the middle is
+    released.
+    """
 
     verb = "unbound"
     method = "release"

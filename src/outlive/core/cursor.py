@@ -16,7 +16,10 @@ _MAX_DIGITS = 18  # keeps every offset below 2**63, which pread and SQLite accep
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """How many bytes of stdout and of stderr are behind the position; merged and pty output use `stdout` alone."""
+    """How many bytes of stdout and of stderr are behind the position.
+
+    Merged and pty output use `stdout` alone.
+    """
 
     stdout: int = 0
     stderr: int = 0
@@ -53,7 +56,8 @@ BEGINNING = Cursor()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchPlace:
-    """Newer processes were searched, and `process_id` up to `offset` of `stream` (0 stdout, 1 stderr, which comes second).
+    """Newer processes were searched, and `process_id` up to `offset` of `stream` (0 stdout, 1 stderr, which
+    comes second).
 
     `found`: matching lines of this process so far, since a search may want only so many of each.
     """

@@ -1,4 +1,7 @@
-"""Times as people write them: "90", "1.5s", "500ms", "5m", "2 hours", "7d". Pure; every frontend reads them here."""
+"""Times as people write them: "90", "1.5s", "500ms", "5m", "2 hours", "7d".
+
+Pure; every frontend reads them here.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType

@@ -13,7 +13,6 @@ class OutliveError(Exception):
     def __init__(
         self, code: str, message: str, *, hint: str = "", details: Mapping[str, object] | None = None
     ) -> None:
-        """Store the slug, the sentence, the hint and structured details."""
         super().__init__(message)
         if code not in SLUGS:
             raise AssertionError(f"unknown error slug {code!r}: add it to SLUGS")
@@ -71,13 +70,17 @@ class ConfigInvalid(OutliveError):
     """A setting is missing, unknown or impossible."""
 
 
-# slug -> (family, default hint): the one list of everything that can be refused; each protocol maps it to its numbers.
+# slug -> (family, default hint): the one list of everything that can be refused; each protocol maps it to its
+# numbers.
 SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
     {
         "command_not_allowed": (CommandRefused, "Ask the operator to add the program to ALLOWED_COMMANDS."),
         "command_opaque": (
             CommandRefused,
-            "With an allow list write only words, quotes, &&, ||, ;, |, &, redirections and $NAME: no substitutions.",
+            (
+                "With an allow list write only words, quotes, &&, ||, ;, |, &, redirections and $NAME: no "
+                "substitutions."
+            ),
         ),
         "command_denied": (
             CommandRefused,
@@ -89,7 +92,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "approval_settled": (InvalidState, "`outlive approvals` lists what waits."),
         "approval_changed": (
             InvalidState,
-            "Look at what waits (`outlive approvals`), and approve what is shown there.",
+            "Look at what waits (`outlive approvals`); have it asked anew where a file has changed.",
         ),
         "approval_limit": (LimitExceeded, "Approve or deny what waits (`outlive approvals`)."),
         "foreign_origin": (
@@ -101,7 +104,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "key_missing": (AccessDenied, "Send Authorization: Bearer <key>, or X-API-Key: <key>."),
         "token_missing": (
             AccessDenied,
-            "Create one with `outlive token create`, and send Authorization: Bearer <token> (OUTLIVE_TOKEN for our client).",
+            (
+                "Create one with `outlive token create`, and send Authorization: Bearer <token> "
+                "(OUTLIVE_TOKEN for our client)."
+            ),
         ),
         "token_invalid": (AccessDenied, "`outlive token list` shows those that count; create another one."),
         "inside_process": (
@@ -124,7 +130,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "key_taken": (InvalidRequest, "Use another key: this one names a process that runs another command."),
         "name_invalid": (
             InvalidRequest,
-            "Begin with a letter; letters, digits, _, . and - may follow, 63 characters in all, and no id may look like it.",
+            (
+                "Begin with a letter; letters, digits, _, . and - may follow, 63 characters in all, and no "
+                "id may look like it."
+            ),
         ),
         "name_taken": (InvalidState, 'Use another name, end that process, or pass "replace": true.'),
         "process_ambiguous": (InvalidRequest, "Several processes run here: pass process_id."),
@@ -206,6 +215,10 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             LimitExceeded,
             "Make the state folder's file system writable again (mount -o remount,rw).",
         ),
+        "disk_silent": (
+            BackendUnavailable,
+            "It goes on by itself once the disk answers (`fsfreeze --unfreeze`).",
+        ),
         "folder_gone": (BackendUnavailable, "Stop the server and start it again: it makes the folder anew."),
         "keeper_unavailable": (BackendUnavailable, "Try again; `outlive doctor` tells what is wrong."),
         "keeper_restarted": (
@@ -238,18 +251,29 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             ProtocolViolation,
             'A request looks like {"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}.',
         ),
+        "protocol_mismatch": (
+            ProtocolViolation,
+            "Install the same version of outlive on both sides, and start that server anew.",
+        ),
         "method_not_found": (
             ProtocolViolation,
             "Use execute, control, attach, list, get, read, write, wait.",
         ),
         "binary_frame": (
             ProtocolViolation,
-            "Send requests as text frames; only `write` and `file_write` may bring bytes behind a line of JSON.",
+            (
+                "Send requests as text frames; only `write` and `file_write` may bring bytes behind a line "
+                "of JSON."
+            ),
         ),
         "cursor_expired": (CursorExpired, "Continue from the oldest cursor that the details name."),
         "store_corrupt": (StoreCorrupt, "`outlive doctor` tells which file is damaged."),
         "config_invalid": (ConfigInvalid, "See `outlive serve --help`."),
         "state_folder": (ConfigInvalid, "Choose a folder of your own with --state-dir."),
+        "state_format": (
+            ConfigInvalid,
+            "Use the version of outlive that made the folder, or name another one with --state-dir.",
+        ),
         "port_taken": (ConfigInvalid, "Choose another port, or 0 for any free one."),
         "server_running": (ConfigInvalid, "Use the running server, or another --state-dir."),
         "unsupported_platform": (ConfigInvalid, "outlive needs Linux."),

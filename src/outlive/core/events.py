@@ -22,8 +22,8 @@ class ProcessStarted:
 class StartRejected:
     """A command was not started; `code` is the error's slug, `principal` the one that asked.
 
-    `by` and `command` give the audit log more detail, if known. `container` is the one in which it was to run, if it is certain
-    that nothing runs there for it.
+    `by` and `command` give the audit log more detail, if known. `container` is the one in which it was to
+    run, if it is certain that nothing runs there for it.
     """
 
     principal: str
@@ -43,7 +43,9 @@ class ApprovalRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalDecided:
-    """A command does not wait for an approval any more; `by` decided ("" if the time ran out), `reason` was given with it."""
+    """A command does not wait for an approval any more; `by` decided ("" if the time ran out), `reason` was
+    given with it.
+    """
 
     record: ProcessRecord
     verdict: Literal["approved", "denied", "expired", "withdrawn"]
@@ -60,14 +62,20 @@ class ProcessRecovered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """A process moved to `record.state`: queued, paused, running again, stopping, ended. Short states may be skipped."""
+    """A process moved to `record.state`: queued, paused, running again, stopping, ended.
+
+    Short states may be skipped.
+    """
 
     record: ProcessRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequested:
-    """A watched process waits for input (`record.waiting`), also at its own prompt; published again when it asks again."""
+    """A watched process waits for input (`record.waiting`), also at its own prompt.
+
+    Published again when it asks again.
+    """
 
     record: ProcessRecord
 
@@ -111,12 +119,19 @@ class ProcessRemoved:
     record: ProcessRecord | None
 
 
+# Filters of system calls, the limit of file locks, and namespaces (None: one that cannot be read).
+KeeperBounds = tuple[int, int, tuple[str | None, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperConnected:
-    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all parts of the keeper."""
+    """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all parts of the
+    keeper, `bounds` is what bounds it (`keeper.common.callers.Confinement`), None where that is not known.
+    """
 
     pid: int
     sessions: tuple[int, ...] = ()
+    bounds: KeeperBounds | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +148,10 @@ class NodeConnected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAway:
-    """The node `name` does not answer, for `reason`; its processes go on, but their state is unknown here meanwhile."""
+    """The node `name` does not answer, for `reason`.
+
+    Its processes go on, but their state is unknown here meanwhile.
+    """
 
     name: str
     reason: str
@@ -146,8 +164,8 @@ Decision = Literal["allowed", "denied", "asked", "failed"]
 class AuditEvent:
     """A caller did something other than start a command, or was refused: for the audit log alone.
 
-    `what` is one word of `docs/audit.md`; `reason` is the slug of the refusal or failure; `details` are small plain values, never
-    input, output, environment values or keys.
+    `what` is one word of `docs/audit.md`; `reason` is the slug of the refusal or failure; `details` are small
+    plain values, never input, output, environment values or keys.
     """
 
     what: str

@@ -1,7 +1,9 @@
-"""What is copied from where, in words: `FileWord` from "gpu1:/data", names of files as text of the wire, and names of unfinished files. Pure.
+"""What is copied from where, in words: `FileWord` from "gpu1:/data", names of files as text of the wire, and
+names of unfinished files. Pure.
 
-A file's name is bytes (POSIX, 3.170): any but NUL and the slash. On the wire and in programs it is text, in which each byte that is no
-UTF-8 is a NUL with two hexadecimal digits behind it: no name has a NUL, so nothing else looks like that.
+A file's name is bytes (POSIX, 3.170): any but NUL and the slash. On the wire and in programs it is text, in
+which each byte that is no UTF-8 is a NUL with two hexadecimal digits behind it: no name has a NUL, so nothing
+else looks like that.
 """
 
 import re
@@ -13,9 +15,11 @@ from outlive.core.errors import InvalidRequest
 # What an entry of a folder is; "other" are sockets, FIFOs and devices, which are not copied.
 FileKind = Literal["file", "folder", "link", "other"]
 
-# One request carries at most so many bytes of a file: a megabyte is copied in a millisecond, far longer than a round trip here.
+# One request carries at most so many bytes of a file: a megabyte is copied in a millisecond, far longer than
+# a round trip here.
 PIECE_BYTES = 1024 * 1024
-# So much is compared by one SHA-256: some 0.1 s of work, and what is sent again at most where a file's beginning turns out to differ.
+# So much is compared by one SHA-256: some 0.1 s of work, and what is sent again at most where a file's
+# beginning turns out to differ.
 DIGEST_BYTES = 64 * 1024 * 1024
 KEY_PATTERN = r"^[0-9a-f]{16}$"  # of an unfinished file: 64 bits of a hash
 
@@ -25,7 +29,10 @@ _PLACE = re.compile(r"[A-Za-z0-9@][A-Za-z0-9_.@-]*")
 
 
 class OtherRoot(NamedTuple):
-    """A folder, opened as a path, where absolute paths begin instead of `/`, as in a container; whose is what is made below it."""
+    """A folder, opened as a path, where absolute paths begin instead of `/`, as in a container.
+
+    Whose is what is made below it.
+    """
 
     fd: int
     uid: int
@@ -33,7 +40,9 @@ class OtherRoot(NamedTuple):
 
 
 class FileWord(NamedTuple):
-    """A place by its name, None for the machine of the program that reads the word, and a path there as text of the wire."""
+    """A place by its name, None for the machine of the program that reads the word, and a path there as text
+    of the wire.
+    """
 
     place: str | None
     path: str
@@ -78,10 +87,11 @@ def parse_file_word(word: bytes) -> FileWord:
 
 
 def target_of(source: FileWord, target: FileWord, *, is_folder: bool) -> FileWord:
-    """Return what the copy is called: the target itself, or what is in it, by the words alone, so that it is the same every time.
+    """Return what the copy is called: the target itself, or what is in it, by the words alone, so that it is
+    the same every time.
 
-    A target that ends like a folder ("out/", ".", "gpu1:") takes the source inside under the source's name. Of a source folder
-    that ends in a slash it takes the content.
+    A target that ends like a folder ("out/", ".", "gpu1:") takes the source inside under the source's name.
+    Of a source folder that ends in a slash it takes the content.
 
     Raises:
         InvalidRequest: The source has no name of its own.
@@ -107,7 +117,9 @@ def compared_stretches(size: int) -> Iterator[tuple[int, int]]:
 
 
 def is_compared_stretch(offset: int, length: int, size: int) -> bool:
-    """Tell whether the digest of a stretch of a file of `size` bytes says no more than whether the file is the same as another one."""
+    """Tell whether the digest of a stretch of a file of `size` bytes says no more than whether the file is
+    the same as another one.
+    """
     is_placed = offset % DIGEST_BYTES == 0 or offset + length == size
     return length == 0 or (is_placed and length == min(size, DIGEST_BYTES))
 
@@ -146,7 +158,9 @@ def _byte(digits: str) -> bytes:
 
 
 def shown_name(text: str) -> str:
-    """Return a name as people see it, on one line: bytes that are no text, and control characters, by their numbers."""
+    """Return a name as people see it, on one line: bytes that are no text, and control characters, by their
+    numbers.
+    """
     shown = re.sub("\0(..)", r"\\x\1", text)
     return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in shown)
 

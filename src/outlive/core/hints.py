@@ -1,13 +1,16 @@
-"""What to do next after an error, in the words of each frontend: `hint_for`, and `worded` for a slug without an error.
+"""What to do next after an error, in the words of each frontend: `hint_for`, and `worded` for a slug without
+an error.
 
-The hint of `core.errors` is written for JSON-RPC, whose words are names of methods and parameters. A person at the command line,
-a program that uses REST and a model with MCP tools have other words for the same step: those are here, once for each frontend.
+The hint of `core.errors` is written for JSON-RPC, whose words are names of methods and parameters. A person
+at the command line, a program that uses REST and a model with MCP tools have other words for the same step:
+those are here, once for each frontend.
 
 `MEANINGS` says what each slug means, in one sentence: docs/errors.md is made from it.
 
 `elapsed` and `ran_before` are words of several frontends, too: how long ago something was.
 
-Separate from `errors`, which every keeper and every short program loads: none of these texts is needed while nothing fails.
+Separate from `errors`, which every keeper and every short program loads: none of these texts is needed while
+nothing fails.
 """
 
 from collections.abc import Mapping
@@ -16,13 +19,15 @@ from typing import Literal
 
 from outlive.core.errors import SLUGS, OutliveError
 
-# The last ones are the sets of MCP tools: a model must not be sent to a tool, or an argument, that it is not offered.
-Door = Literal["cli", "rest", "mcp", "lean", "claude", "codex", "documents", "terminals"]
-_TOOL_SETS = frozenset({"lean", "claude", "codex", "documents", "terminals"})
+# The last ones are the sets of MCP tools: a model must not be sent to a tool, or an argument, that it is not
+# offered.
+Door = Literal["cli", "rest", "mcp", "lean", "documents", "terminals"]
+_TOOL_SETS = frozenset({"lean", "documents", "terminals"})
 
 _NOT_UNDERSTOOD = "Check the address; if it is right, upgrade the older one of client and server."
 
-# By slug; a frontend that is not named here shows the hint of `core.errors`, a set of MCP tools that of "mcp" before that.
+# By slug; a frontend that is not named here shows the hint of `core.errors`, a set of MCP tools that of "mcp"
+# before that.
 HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
     {
         "invalid_params": {
@@ -41,7 +46,10 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "mcp": "Name one by its id.",
         },
         "name_taken": {
-            "cli": "Use another name, end that process (`outlive stop NAME`), or let `outlive run --replace` end it.",
+            "cli": (
+                "Use another name, end that process (`outlive stop NAME`), or let `outlive run "
+                "--replace` end it."
+            ),
             "mcp": "Use another name, or end that process.",
             "lean": "Use another name, or end that process with `stop`.",
         },
@@ -56,8 +64,6 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": "GET /v1/processes lists those of this caller.",
             "mcp": "Use an id that a tool has returned.",
             "lean": "`list` shows running processes, with all=true ended ones, too.",
-            "claude": "Use the ID that Bash has returned.",
-            "codex": "Use the session ID that exec_command has returned.",
             "documents": "`list_processes` shows those that run, `command_list_history` all.",
         },
         "no_process": {
@@ -65,8 +71,6 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": "POST /v1/processes starts one.",
             "mcp": "Start one.",
             "lean": "`run` starts one.",
-            "claude": "`Bash` starts one.",
-            "codex": "`exec_command` starts one.",
             "documents": "`command_execute` starts one.",
         },
         "stdin_closed": {
@@ -74,13 +78,10 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": 'Start the process with "stdin": "pipe" to write to it.',
             "mcp": "It was started without an input.",
             "lean": "Start it with `run` and `pty` to type into it.",
-            "codex": "Start it with `exec_command` and `tty` to write to it.",
         },
         "process_ended": {
             "cli": "`outlive logs ID` still shows its output, `outlive inspect ID` how it ended.",
             "lean": "It has ended: `read` shows its output.",
-            "claude": "It has ended: `BashOutput` shows its output.",
-            "codex": "It has ended: `write_stdin` without `chars` shows the rest of its output.",
         },
         "no_terminal": {
             "cli": "Only a terminal has a size: `outlive run --pty`.",
@@ -89,18 +90,12 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
         "cwd_missing": {
             "cli": "Create the folder, or name another one: `outlive run --cwd FOLDER`.",
             "lean": 'Pass another cwd; run(command="mkdir -p …", cwd="/") creates it.',
-            "claude": "The folder of the host is gone: have the user create it, or start the host in another one.",
-            "codex": 'Pass another workdir; exec_command(cmd="mkdir -p …", workdir="/") creates it.',
         },
         "not_found": {
             "cli": "Check the program's name and your PATH; `outlive run -c 'LINE'` takes a shell line.",
-            "claude": "Check the program's name and PATH.",
-            "codex": "Check the program's name and PATH.",
         },
         "argument_too_long": {
             "cli": "One argument may have 128 KiB: put the text into a file, or pipe it in.",
-            "claude": "One argument may have 128 KiB: put the text into a file.",
-            "codex": "One argument may have 128 KiB: put the text into a file.",
         },
         "stdin_lost": {"cli": "Run it again: its input was not handed over."},
         "key_missing": {"cli": "Set OUTLIVE_TOKEN to the key."},
@@ -109,8 +104,14 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": "Send Authorization: Bearer TOKEN; `outlive token create` makes one.",
         },
         "terminal_busy": {
-            "cli": "`outlive terminal read ID` shows it, `outlive terminal send ID` answers it (`--key ctrl-c` ends it).",
-            "rest": "GET /v1/terminals/ID/output shows it, POST /v1/terminals/ID/input answers it or sends ctrl-c.",
+            "cli": (
+                "`outlive terminal read ID` shows it, `outlive terminal send ID` answers it (`--key "
+                "ctrl-c` ends it)."
+            ),
+            "rest": (
+                "GET /v1/terminals/ID/output shows it, POST /v1/terminals/ID/input answers it or "
+                "sends ctrl-c."
+            ),
         },
         "terminal_not_found": {
             "cli": "`outlive terminal ls` shows those that are open.",
@@ -126,8 +127,6 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
             "rest": "Follow again with the last cursor: GET /v1/processes/ID/follow?cursor=CURSOR.",
             "mcp": "Read on from the last cursor.",
             "lean": "`read` shows all of it.",
-            "claude": "`BashOutput` shows all of it.",
-            "codex": "`write_stdin` shows all of it.",
             "documents": "`command_get_status` shows all of it.",
         },
         "process_queued": {"cli": "`outlive ps` shows what runs before it; `outlive stop ID` withdraws it."},
@@ -203,12 +202,18 @@ HINTS: Mapping[str, Mapping[Door, str]] = MappingProxyType(
 
 
 def hint_for(error: OutliveError, door: Door) -> str:
-    """Return the hint of an error in the words of a frontend; a hint that was written for this very error is unchanged."""
+    """Return the hint of an error in the words of a frontend.
+
+    A hint that was written for this very error is unchanged.
+    """
     return worded(error.code, error.hint, door)
 
 
 def worded(slug: str, hint: str, door: Door) -> str:
-    """Return the hint of a slug as `hint_for` does; the hint of a slug that only one frontend has is unchanged."""
+    """Return the hint of a slug as `hint_for` does.
+
+    The hint of a slug that only one frontend has is unchanged.
+    """
     if slug not in SLUGS or hint != SLUGS[slug][1]:
         return hint
     words = HINTS.get(slug, {})
@@ -224,7 +229,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "approval_expired": "The command needed a person's approval, and got none in time.",
         "not_in_line": "The process does not wait for its group's turn, or not any more.",
         "approval_settled": "The process does not wait for an approval, or not any more.",
-        "approval_changed": "What waits is not what was approved: the digest is another one.",
+        "approval_changed": "What waits is not what was approved, or a file that it names has changed.",
         "approval_limit": "Too many commands wait for an approval.",
         "foreign_origin": "A web page of another origin asked.",
         "foreign_host": "The Host header names no address of this server.",
@@ -253,30 +258,47 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "no_terminal_host": "Nothing is connected that has terminals of this target.",
         "command_incomplete": "The shell waits for the rest of the command; it was taken back.",
         "process_ended": "The process has ended, and this can only be done to one that runs.",
-        "process_queued": "The process waits for its group's turn or for an approval, and has not been started.",
+        "process_queued": (
+            "The process waits for its group's turn or for an approval, and has not been started."
+        ),
         "stdin_closed": "The process has no input, or it was closed.",
         "stdin_lost": "The descriptor that the command was to read is not there any more.",
-        "secrets_lost": "The secrets of the command were in memory only, and went with a server or a keeper that ended.",
+        "secrets_lost": (
+            "The secrets of the command were in memory only, and went with a server or a keeper that ended."
+        ),
         "sandbox_unavailable": "This machine cannot keep what the profile promises, so nothing was started.",
-        "profile_too_weak": "The profile that was asked for, or that of the process to act on, is weaker than this caller may choose.",
+        "profile_too_weak": (
+            "The profile that was asked for, or that of the process to act on, is weaker than this "
+            "caller may choose."
+        ),
         "stdin_full": "The process has not read its input for 30 s; the details tell what is in.",
         "no_terminal": "The process does not run in a terminal.",
-        "not_holder": "Another viewer holds the terminal, or none does: what this one typed or asked for was dropped.",
+        "not_holder": (
+            "Another viewer holds the terminal, or none does: what this one typed or asked for was dropped."
+        ),
         "terminal_limit": "The principal has as many terminals as it may have.",
-        "extension_away": "The VS Code of this terminal is not connected, or does not read; nothing was sent to it.",
+        "extension_away": (
+            "The VS Code of this terminal is not connected, or does not read; nothing was sent to it."
+        ),
         "extension_lost": "VS Code got the request and did not answer: whether it was done is not known.",
         "extension_failed": "The extension in VS Code could not do it.",
         "cwd_missing": "The working folder is missing, or is no folder.",
         "not_found": "There is no such program.",
         "permission_denied": "Program or folder may not be used by this user.",
-        "argument_too_long": "An argument, or all of them with the environment, is longer than the kernel takes.",
+        "argument_too_long": (
+            "An argument, or all of them with the environment, is longer than the kernel takes."
+        ),
         "start_failed": "The operating system did not start the program; the message says why.",
-        "docker_unavailable": "Docker cannot be used here: no daemon, no permission, no client package, or no runner.",
+        "docker_unavailable": (
+            "Docker cannot be used here: no daemon, no permission, no client package, or no runner."
+        ),
         "docker_timeout": "The Docker daemon did not answer within its deadline.",
         "image_missing": "The Docker daemon does not have the image.",
         "container_failed": "The container could not be made, or ended at once; the message says why.",
         "mount_failed": "A folder that the container should see is missing, or cannot be mounted.",
-        "mount_refused": "A container must not see this folder: it holds, or is part of, what would open the machine.",
+        "mount_refused": (
+            "A container must not see this folder: it holds, or is part of, what would open the machine."
+        ),
         "connection_limit": "All sessions of the server are taken.",
         "rate_limited": "The principal asks more often than the server allows.",
         "path_refused": "The path leads to outlive's own files, or to what is no file.",
@@ -292,23 +314,34 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "audit_unavailable": "The audit log cannot be written, so that no secret is shown.",
         "disk_full": "The state folder's file system is full.",
         "read_only": "The state folder's file system is read-only.",
+        "disk_silent": "The state folder's disk has not answered for some seconds (frozen, or very busy).",
         "folder_gone": "The state folder was deleted or moved while the server serves it.",
         "keeper_unavailable": "The keeper does not answer; commands go on meanwhile.",
         "keeper_restarted": "The keeper restarted in the middle: whether it was done is not known.",
-        "node_unavailable": "The node that has, or would get, the process does not answer; what runs there goes on.",
-        "start_unanswered": "A start was asked for, and not answered yet: it may run. Its id is in the details; a node is asked again under it until it answers.",
+        "node_unavailable": (
+            "The node that has, or would get, the process does not answer; what runs there goes on."
+        ),
+        "start_unanswered": (
+            "A start was asked for, and not answered yet: it may run. Its id is in the details; a "
+            "node is asked again under it until it answers."
+        ),
         "server_lost": "The server went away in the middle: whether it was done is not known.",
         "server_unavailable": "No server answers.",
         "timeout": "Something did not answer within its deadline.",
         "stream_timeout": "A stream had to be given up.",
         "parse_error": "The message is no JSON.",
         "invalid_request": "The message is JSON, but not what the protocol asks for.",
+        "protocol_mismatch": (
+            "Client and server, or a server and its node, are of versions that do not speak the same "
+            "protocol."
+        ),
         "method_not_found": "There is no such method.",
         "binary_frame": "A binary frame came where text is due.",
         "cursor_expired": "The log no longer holds the output at this place.",
         "store_corrupt": "A file of the state folder is not what it should be, or cannot be read or written.",
         "config_invalid": "A setting is missing, unknown or impossible.",
         "state_folder": "The state folder cannot be used.",
+        "state_format": "The state folder is of another format: another version of outlive made it.",
         "port_taken": "Another program listens on the port.",
         "server_running": "A server of this state folder runs already.",
         "unsupported_platform": "This is no Linux, or lacks what outlive cannot do without.",

@@ -1,7 +1,9 @@
-"""What a process is called: `ProcessId`, sortable by time and never reused; a short id, which a project gives; a name of its caller's.
+"""What a process is called: `ProcessId`, sortable by time and never reused.
 
-Owns the three formats: a ULID in lower case, "p7" for the seventh process of a project, and "web", which never looks like one of the
-others. Never reads a clock or a random source: callers pass the results in.
+A short id, which a project gives; a name of its caller's.
+
+Owns the three formats: a ULID in lower case, "p7" for the seventh process of a project, and "web", which
+never looks like one of the others. Never reads a clock or a random source: callers pass the results in.
 """
 
 import re
@@ -9,6 +11,7 @@ from typing import NewType
 
 ProcessId = NewType("ProcessId", str)
 
+PROCESS_VARIABLE = "OUTLIVE_PROCESS_ID"  # a command finds its process id in it
 ID_LENGTH = 26
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
 _TO_INT = bytes.maketrans(
@@ -16,15 +19,19 @@ _TO_INT = bytes.maketrans(
 )  # the digits of int(text, 32)
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _OF_ANY_BYTE = bytes(ord(_ALPHABET[value & 31]) for value in range(256))
-_has_form = re.compile("[0-7][0-9a-hjkmnp-tv-z]{25}").fullmatch
+PROCESS_ID_PATTERN = "[0-7][0-9a-hjkmnp-tv-z]{25}"
+_has_form = re.compile(PROCESS_ID_PATTERN).fullmatch
 SHORT_LENGTH = 6  # the random end of an id; a thousand processes rarely share one
 RANDOM_BYTES = 14  # of which `new_process_id` takes five bits each
 
 
 def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
-    """Compose an id from Unix nanoseconds and 14 random bytes, of which 70 bits are used; later microseconds sort later.
+    """Compose an id from Unix nanoseconds and 14 random bytes, of which 70 bits are used.
 
-    The microseconds take ten of a ULID's 80 random bits, so processes that are started within one millisecond keep their order.
+    Later microseconds sort later.
+
+    The microseconds take ten of a ULID's 80 random bits, so processes that are started within one millisecond
+    keep their order.
     """
     if len(randomness) != RANDOM_BYTES:
         raise AssertionError(f"a process id takes exactly {RANDOM_BYTES} random bytes")
@@ -35,7 +42,9 @@ def new_process_id(now_ns: int, randomness: bytes) -> ProcessId:
 
 
 def short_name(process_id: str) -> str:
-    """Return what lists at the command line show, and what its verbs take: enough of the id's end to be typed."""
+    """Return what lists at the command line show, and what its verbs take: enough of the id's end to be
+    typed.
+    """
     return process_id[-SHORT_LENGTH:]
 
 
@@ -82,7 +91,9 @@ _is_end = re.compile(f"[0-9a-hjkmnp-tv-z]{{{LEAST_END},{ID_LENGTH - 1}}}").fullm
 
 
 def end_of_id(text: str) -> str | None:
-    """Return what an id may end with, in lower case; None for a text that is the end of none, or of too many."""
+    """Return what an id may end with, in lower case; None for a text that is the end of none, or of too
+    many.
+    """
     return None if _is_end(lower := text.lower()) is None else lower
 
 
@@ -91,8 +102,9 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}(?!\n)$"
 LAST = "@last"  # the newest start in the caller's project; no name begins with "@"
 COMMAND_ID_PREFIX = "cmd_"
 _is_named = re.compile(NAME_PATTERN).fullmatch
-# A short id with any zeros, a command's id, or what lists show of an id. Of these six characters letters alone may be a word ("server"):
-# where one id ends so, too, the two are told apart by asking (`engine.lookup`).
+# A short id with any zeros, a command's id, or what lists show of an id. Of these six characters letters
+# alone may be a word ("server"): where one id ends so, too, the two are told apart by asking
+# (`engine.lookup`).
 _is_like_an_id = re.compile(
     f"p[0-9]+|{COMMAND_ID_PREFIX}.*|(?=[^0-9]*[0-9])[0-9a-hjkmnp-tv-z]{{{SHORT_LENGTH}}}", re.IGNORECASE
 ).fullmatch

@@ -1,14 +1,17 @@
-"""The names of all files in the state folder (`Layout`), and the words for what keeps it from being written (`Degraded`).
+"""The names of all files in the state folder (`Layout`), and the words for what keeps it from being written
+(`Degraded`).
 
-Pure path arithmetic. Each file has one writer: the supervisor writes `out`, `err`, `idx`, `done`, `stop`, `paused`, `gaps` and
-`live`; the shim writes `pid`; `exit` is written by the process that learns an end without a shim; the server writes
-`registry.db`, `task`, and the folder of a command that was withdrawn.
+Pure path arithmetic. Each file has one writer: the supervisor writes `out`, `err`, `idx`, `done`, `stop`,
+`paused`, `gaps` and `live`; the shim writes `pid`; `exit` is written by the process that learns an end
+without a shim; the server writes `registry.db`, `task`, and the folder of a command that was withdrawn.
 
-The words are below everything else because the keeper finds the state out, the engine remembers it, and the documents of all
-frontends describe it (decision 136). They are slugs of errors, too: `errors` has their hints, `hints` their sentences.
+The words are below everything else because the keeper finds the state out, the engine remembers it, and the
+documents of all frontends describe it (decision 136). They are slugs of errors, too: `errors` has their
+hints, `hints` their sentences.
 
-Where the folder is when nothing but the environment says so (`default_state_dir`) is a rule that all programs of ours share:
-`config.resolution` settles all settings; clients need this one only, and start faster without the others.
+Where the folder is when nothing but the environment says so (`default_state_dir`) is a rule that all programs
+of ours share: `config.resolution` settles all settings; clients need this one only, and start faster without
+the others.
 """
 
 import os
@@ -37,7 +40,6 @@ class Layout:
     __slots__ = ("root",)
 
     def __init__(self, root: str) -> None:
-        """Take the state folder."""
         self.root = root
 
     @property
@@ -67,7 +69,9 @@ class Layout:
 
     @property
     def disk_alert(self) -> str:
-        """Exists while the disk is low, as the operator has bounded it: since when, and whether that was notified of."""
+        """Exists while the disk is low, as the operator has bounded it: since when, and whether that was
+        notified of.
+        """
         return f"{self.root}/disk.low"
 
     @property
@@ -82,7 +86,9 @@ class Layout:
 
     @property
     def identity(self) -> str:
-        """Which folder this is, and where it was made: `keeper.common.folder_identity`."""
+        """Of which format and which folder this is, and where it was made:
+        `keeper.common.folder_identity`.
+        """
         return f"{self.root}/identity"
 
     @property
@@ -107,7 +113,10 @@ class Layout:
 
     @property
     def supervisor_pid(self) -> str:
-        """Also locked by the one supervisor; the kernel names its holder (`keeper.common.lock_proof`). It is empty."""
+        """Also locked by the one supervisor; the kernel names its holder (`keeper.common.lock_proof`).
+
+        It is empty.
+        """
         return f"{self.root}/supervisor.pid"
 
     @property
@@ -147,7 +156,9 @@ class Layout:
 
     @property
     def restore_mark(self) -> str:
-        """Exists while a restore puts files into this folder: what lies here is neither the old state nor the new one, whole."""
+        """Exists while a restore puts files into this folder: what lies here is neither the old state nor the
+        new one, whole.
+        """
         return f"{self.root}/restore.incomplete"
 
     @property
@@ -159,6 +170,13 @@ class Layout:
     def service(self) -> str:
         """The systemd unit that owns this folder's server."""
         return f"{self.root}/service.json"
+
+    @property
+    def programs(self) -> str:
+        """Folder of the copies of outlive's native program that shims and containers run, named by their
+        SHA-256.
+        """
+        return f"{self.root}/programs"
 
     @property
     def keeper_log(self) -> str:
@@ -207,7 +225,9 @@ class Layout:
 
     @property
     def extra_patterns(self) -> str:
-        """The extra patterns that the last server redacted, one a line: programs that read files redact them, too."""
+        """The extra patterns that the last server redacted, one a line: programs that read files redact them,
+        too.
+        """
         return f"{self.root}/redact.extra"
 
     @property
@@ -217,7 +237,9 @@ class Layout:
 
     @property
     def audit(self) -> str:
-        """Folder of the audit log: files named by the number of their first entry, and a note of the newest one."""
+        """Folder of the audit log: files named by the number of their first entry, and a note of the newest
+        one.
+        """
         return f"{self.root}/audit"
 
     @property
@@ -227,12 +249,17 @@ class Layout:
 
     @property
     def nodes(self) -> str:
-        """Folder of the nodes, one folder for each by name: `live` in it has a file for each process that is followed there."""
+        """Folder of the nodes, one folder for each by name: `live` in it has a file for each process that is
+        followed there.
+        """
         return f"{self.root}/nodes"
 
     @property
     def gateways(self) -> str:
-        """Folder of the servers that this machine has joined, a file each; while it is there, a server is wanted."""
+        """Folder of the servers that this machine has joined, a file each.
+
+        While it is there, a server is wanted.
+        """
         return f"{self.root}/gateways"
 
     @property
@@ -241,23 +268,24 @@ class Layout:
         return f"{self.root}/containers"
 
     def container(self, name: str) -> str:
-        """Folder of one container: `plan`, what it was made of; `init`, its first process; `hand`, mounted inside, read-only."""
+        """Folder of one container: `plan`, what it was made of; `init`, its first process; `hand`, mounted
+        inside, read-only.
+        """
         return f"{self.root}/containers/{name}"
 
     def runner_socket(self, name: str) -> str:
-        """The socket of the runner inside a container; the socket was passed to it, its name is not visible inside."""
-        return f"{self.root}/containers/{name}/runner.sock"
+        """The socket of the runner inside a container.
 
-    def stand_socket(self, name: str) -> str:
-        """The socket of the proxy here for a container that no socket reaches."""
-        return f"{self.root}/containers/{name}/run/runner.sock"
+        The socket was passed to it, its name is not visible inside.
+        """
+        return f"{self.root}/containers/{name}/runner.sock"
 
     def process(self, process_id: str) -> str:
         """Folder of one process."""
         return f"{self.root}/processes/{process_id}"
 
 
-Degraded = Literal["disk_full", "read_only", "folder_gone"]
+Degraded = Literal["disk_full", "disk_silent", "read_only", "folder_gone"]
 DEGRADED: frozenset[str] = frozenset(get_args(Degraded))
 
 

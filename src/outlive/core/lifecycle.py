@@ -1,7 +1,9 @@
-"""The life of a process: its states, the causes of its end, and the one table of transitions; and signals as callers write them.
+"""The life of a process: its states, the causes of its end, and the one table of transitions.
 
-`queued -> starting -> running <-> paused -> stopping -> exited | signaled`; `queued | starting -> failed_to_start`;
-any active state `-> lost`. An exit code is never invented: `lost` has none.
+And signals as callers write them.
+
+`queued -> starting -> running <-> paused -> stopping -> exited | signaled`; `queued | starting ->
+failed_to_start`; any active state `-> lost`. An exit code is never invented: `lost` has none.
 """
 
 import signal
@@ -81,8 +83,8 @@ def advance(state: State, trigger: Trigger) -> State:
     """Return the state that follows.
 
     Raises:
-        InvalidState: The table has no such transition (an ended process stays ended, a stopping one is not paused,
-            a queued one can only be cancelled).
+        InvalidState: The table has no such transition (an ended process stays ended, a stopping one is not
+            paused, a queued one can only be cancelled).
     """
     following = _TABLE.get((state, trigger))
     if following is None and state is State.QUEUED:

@@ -1,25 +1,28 @@
-"""Where a process runs: `Location`, with the kind of place; and `ContainerPlan`, everything that decides what a container is. Pure."""
+"""Where a process runs: `Location`, with the kind of place.
+
+And `ContainerPlan`, everything that decides what a container is. Pure.
+"""
 
 import json
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import InvalidRequest
 
 LOCAL = "local"
 DOCKER = "docker"
 ANY = "any"  # whichever machine has room: the place of a command that has none yet
 
-# "session": all commands of one principal in one workspace share a container; "strict": each command has its own.
+# "session": all commands of one principal in one workspace share a container; "strict": each command has its
+# own.
 Isolation = Literal["session", "strict"]
 _NAME_CHARACTERS = 16  # of a hash: 64 bits
 
 
-# What sort of place a backend is: this machine, a container on it, or another outlive server. `execution` says which
-# backend serves a kind; a further kind is a member here, a folder in `backends` and a line there.
+# What sort of place a backend is: this machine, a container on it, or another outlive server. `execution`
+# says which backend serves a kind; a further kind is a member here, a folder in `backends` and a line there.
 Kind = Literal["local", "container", "node"]
-# Names that say their kind by themselves; every other name in a file without a kind is a node's.
-_NAMED_KINDS: dict[str, Kind] = {LOCAL: "local", DOCKER: "container"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,25 +53,22 @@ class Location:
         return {name: value for name, value in members.items() if value is not None}
 
     def encode(self) -> dict[str, str]:
-        """Return it as files keep it: with its kind where the name does not say it."""
-        named = _NAMED_KINDS.get(self.backend, "node")
-        return self.view() if self.kind == named else {**self.view(), "kind": self.kind}
+        """Return it as files keep it: with its kind."""
+        return {**self.view(), "kind": self.kind}
 
     @classmethod
     def decode(cls, members: object) -> "Location":
         """Return what `encode` made; files of commands on this machine have nothing of it.
 
         Raises:
-            ValueError: The kind is not known: a later version has written it. It is not taken for another kind.
+            ValueError: The kind is not known. It is not taken for another kind.
         """
         if not isinstance(members, dict):
             return HERE
         known = {name: str(value) for name, value in members.items() if value is not None}
-        backend = known.get("backend", LOCAL)
-        kind = known.get("kind", _NAMED_KINDS.get(backend, "node"))
         return cls(
-            kind=parse_kind(kind),
-            backend=backend,
+            kind=parse_kind(known.get("kind", "")),
+            backend=known.get("backend", LOCAL),
             image=known.get("image"),
             container=known.get("container"),
         )
@@ -106,9 +106,10 @@ def parse_isolation(text: str) -> Isolation:
 class ContainerPlan:
     """Everything that decides what a container is: two starts with equal plans share a container.
 
-    `workspace` is a folder, mounted under its own name; `mounts` are further ones, "HOST:INSIDE[:ro]". `user` is "UID[:GID]",
-    `network` is "none" or a network's name; an empty `runtime` or `user` stands for the daemon's or the image's. Sizes are
-    bytes, None = no limit. `process_id` is set if the container belongs to one process alone.
+    `workspace` is a folder, mounted under its own name; `mounts` are further ones, "HOST:INSIDE[:ro]". `user`
+    is "UID[:GID]", `network` is "none" or a network's name; an empty `runtime` or `user` stands for the
+    daemon's or the image's. Sizes are bytes, None = no limit. `process_id` is set if the container belongs to
+    one process alone.
     """
 
     image: str
@@ -147,7 +148,7 @@ class ContainerPlan:
         Raises:
             ValueError: The bytes are no plan.
         """
-        found = json.loads(raw)
+        found = decode_json(raw)
         if not isinstance(found, dict) or found.keys() != {entry.name for entry in fields(cls)}:
             raise ValueError(f"not a container's plan: {raw[:60]!r}")
         return cls(**{**found, "mounts": tuple(found["mounts"])})

@@ -1,7 +1,9 @@
-"""What a command needs of the machine that runs it (`Needs`), and amounts of what machines have (`Amounts`). Pure.
+"""What a command needs of the machine that runs it (`Needs`), and amounts of what machines have (`Amounts`).
 
-Amounts are whole numbers, so that what is taken and given back a million times adds up to nothing: processors and GPUs are
-counted in thousandths, memory in bytes.
+Pure.
+
+Amounts are whole numbers, so that what is taken and given back a million times adds up to nothing: processors
+and GPUs are counted in thousandths, memory in bytes.
 """
 
 from collections.abc import Mapping
@@ -43,7 +45,10 @@ class Amounts:
         )
 
     def holds(self, other: "Amounts") -> bool:
-        """Return whether there is as much of everything as the other asks for. What is not asked for does not count."""
+        """Return whether there is as much of everything as the other asks for.
+
+        What is not asked for does not count.
+        """
         return (
             (not other.cpu_milli or self.cpu_milli >= other.cpu_milli)
             and (not other.memory_bytes or self.memory_bytes >= other.memory_bytes)
@@ -51,7 +56,9 @@ class Amounts:
         )
 
     def view(self) -> dict[str, float]:
-        """Return what there is of it by the names that callers have: `cpu` and `gpu` as numbers, `memory` in bytes."""
+        """Return what there is of it by the names that callers have: `cpu` and `gpu` as numbers, `memory` in
+        bytes.
+        """
         found = {
             "cpu": self.cpu_milli / THOUSANDTHS,
             "memory": self.memory_bytes,
@@ -67,10 +74,11 @@ ONE_PROCESSOR = Amounts(cpu_milli=THOUSANDTHS)  # what a command takes that does
 class Needs:
     """What the machine that runs a command must have free, and how it must be labelled.
 
-    `labels` are pairs that the machine must have. `node` is the name of the only one that counts, "" for any; `same_node_as` is the id of a process beside which the command is to run.
-    `is_spread`: machines that run fewer commands of its group (of its principal, where it is in none) come first. Where no
-    machine has enough free, a command that `is_patient` waits for its turn; any other is refused. `gpus` are those that it was
-    given, by the names that drivers take.
+    `labels` are pairs that the machine must have. `node` is the name of the only one that counts, "" for any;
+    `same_node_as` is the id of a process beside which the command is to run. `is_spread`: machines that run
+    fewer commands of its group (of its principal, where it is in none) come first. Where no machine has
+    enough free, a command that `is_patient` waits for its turn; any other is refused. `gpus` are those that
+    it was given, by the names that drivers take.
     """
 
     amounts: Amounts = ONE_PROCESSOR

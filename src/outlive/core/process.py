@@ -1,9 +1,10 @@
 """What is known about one process: `ProcessRecord`, an immutable snapshot for every frontend. Pure.
 
-With it: `Observation`, what its tree looks like from outside at one moment; and `Status`, the five words for its state that the
-process tools, the registry and REST share (promise W.state.rest).
+With it: `Observation`, what its tree looks like from outside at one moment; and `Status`, the five words for
+its state that the process tools, the registry and REST share (promise W.state.rest).
 
-Changing a process's tags: which stay, which are set, which are removed (RFC 7396); and which names it may have. Pure.
+Changing a process's tags: which stay, which are set, which are removed (RFC 7396); and which names it may
+have. Pure.
 """
 
 from collections.abc import Mapping
@@ -22,18 +23,21 @@ from outlive.core.terminal import TerminalNote
 
 _UNBOUND = Sandbox()
 
-# "no": nothing was seen; "input": it is reading its input; "password": it is reading from a terminal without echo.
+# "no": nothing was seen; "input": it is reading its input; "password": it is reading from a terminal without
+# echo.
 Waiting = Literal["no", "input", "password"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """The principal, connection and request that own a process, or that ask; the frontend they use, and their address.
+    """The principal, connection and request that own a process, or that ask.
 
-    `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the frontend) and `address`
-    ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator (`is_admin`) may choose a weaker profile
-    than the default. `traceparent`: the span in which the request was made, valid (`protocols.trace_context`), "" for none.
-    `host` is what an MCP client calls itself.
+    The frontend they use, and their address.
+
+    `inside` matters only at the start: the process of ours in whose tree the caller lives. `door` (the
+    frontend) and `address` ("127.0.0.1:50124", "unix pid 4711") are for the audit log only. An administrator
+    (`is_admin`) may choose a weaker profile than the default. `traceparent`: the span in which the request
+    was made, valid (`protocols.trace_context`), "" for none. `host` is what an MCP client calls itself.
     """
 
     principal: str
@@ -49,7 +53,8 @@ class Owner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrigin:
-    """Where a start came from: the frontend, the MCP client's own name, its request there, and the process in whose tree the caller lived.
+    """Where a start came from: the frontend, the MCP client's own name, its request there, and the process in
+    whose tree the caller lived.
 
     Unlike the members of `Owner` it decides nothing: it is kept to be shown, for as long as the record is.
     """
@@ -61,7 +66,10 @@ class StartOrigin:
 
     @classmethod
     def of(cls, owner: Owner) -> "StartOrigin":
-        """Return where a start of this owner comes from. A hash that stands for a request over REST (its key) is no request's id."""
+        """Return where a start of this owner comes from.
+
+        A hash that stands for a request over REST (its key) is no request's id.
+        """
         call = "" if owner.door == "rest" else owner.request_id or ""
         return cls(door=owner.door, host=owner.host, call=call, parent=owner.inside or "")
 
@@ -72,7 +80,7 @@ class StartOrigin:
 
     @classmethod
     def decode(cls, kept: object) -> "StartOrigin":
-        """Return what `encode` described; nothing for what an earlier version has stored."""
+        """Return what `encode` described; nothing where it was nothing."""
         if not isinstance(kept, dict):
             return UNKNOWN_ORIGIN
         return cls(**{name: str(kept.get(name) or "") for name in ("door", "host", "call", "parent")})
@@ -85,23 +93,25 @@ UNKNOWN_ORIGIN = StartOrigin()
 class ProcessRecord:
     """A snapshot of one process.
 
-    Exactly one of `exit_code` and `exit_signal` is set once a process has ended with a known result; none while it
-    runs, when it failed to start, or when it is lost.
+    Exactly one of `exit_code` and `exit_signal` is set once a process has ended with a known result; none
+    while it runs, when it failed to start, or when it is lost.
 
-    `error` is None for a natural end, else one sentence. `is_complete`: it has ended, and its output is complete.
-    `is_unknown`: it runs on a node that is away, or is still being found after a restart; the rest is what was known last.
-    `is_closed`: nothing can write to its streams any more. `secret_names` are variables whose values are in no file.
-    `project` is the folder whose processes share short ids, keys and workspaces (None: those of no project). `number` is its short
-    id there, from 1: "p7" for 7. `key` is the name under which its caller finds it
-    again instead of starting it twice. `name` is what its caller calls it: no two that live in a project have the same one.
-    `output_lost`: some of its output is not in the log, and no gap stands for it; `lost_bytes` says how much, if that is
-    known. `approval`: the approval that it needed; not known for a process that only the index remembers. `terminal`: it is
-    the shell of one. `grant`: the token of its own, while it runs. `waiting`: what
-    it was found to wait for; known only while it is watched (`engine.processes.question_watch`). `is_at_prompt`: that is the next
-    command of a shell or another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked. `is_session_over`: the client has ended the
-    MCP session that started it; known only while it lives. `needs`: what the machine must
-    have that runs it; None where nothing was counted. `redacted`: how many secrets are redacted in `command` (in
-    all of it, even where it is shown cut). Times are aware UTC, sizes bytes.
+    `error` is None for a natural end, else one sentence. `is_complete`: it has ended, and its output is
+    complete. `is_unknown`: it runs on a node that is away, or is still being found after a restart; the rest
+    is what was known last. `is_closed`: nothing can write to its streams any more. `secret_names` are
+    variables whose values are in no file. `project` is the folder whose processes share short ids, keys and
+    workspaces (None: those of no project). `number` is its short id there, from 1: "p7" for 7. `key` is the
+    name under which its caller finds it again instead of starting it twice. `name` is what its caller calls
+    it: no two that live in a project have the same one. `output_lost`: some of its output is not in the log,
+    and no gap stands for it; `lost_bytes` says how much, if that is known. `approval`: the approval that it
+    needed; not known for a process that only the index remembers. `terminal`: it is the shell of one.
+    `grant`: the token of its own, while it runs. `waiting`: what it was found to wait for; known only while
+    it is watched (`engine.processes.question_watch`). `is_at_prompt`: that is the next command of a shell or
+    another interpreter, and nothing is asked. `is_person_asked`: a person was notified of what is asked.
+    `is_session_over`: the client has ended the MCP session that started it; known only while it lives.
+    `needs`: what the machine must have that runs it; None where nothing was counted. `redacted`: how many
+    secrets are redacted in `command` (in all of it, even where it is shown cut). Times are aware UTC, sizes
+    bytes.
     """
 
     process_id: ProcessId
@@ -178,12 +188,17 @@ class ProcessRecord:
 
     @property
     def is_reachable(self) -> bool:
-        """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of yet."""
+        """Whether it can be acted on now, as far as is known: not while its node is away, or not heard of
+        yet.
+        """
         return not (self.is_unknown and self.location.is_elsewhere)
 
     @property
     def waits_for(self) -> Literal["approval", "group", "place"] | None:
-        """What a queued process waits for; None for every other. In a group that is its turn there, and then a place."""
+        """What a queued process waits for; None for every other.
+
+        In a group that is its turn there, and then a place.
+        """
         if self.state is not State.QUEUED:
             return None
         if self.approval is not None and self.approval.approved_by is None:
@@ -215,8 +230,8 @@ class ProcessRecord:
         return -self.exit_signal if self.exit_signal is not None else self.exit_code
 
 
-# What a wait for a process is about: it is complete; its streams are closed, too; it waits for input, or is complete; or it asks for
-# input (what waits at its own prompt, as a shell, does not), or is complete.
+# What a wait for a process is about: it is complete; its streams are closed, too; it waits for input, or is
+# complete; or it asks for input (what waits at its own prompt, as a shell, does not), or is complete.
 WaitUntil = Literal["complete", "closed", "input", "question"]
 
 
@@ -224,8 +239,9 @@ WaitUntil = Literal["complete", "closed", "input", "question"]
 class InputWait:
     """A thread that waits for input: which one (the kernel's number), and how often it has slept until now.
 
-    Two looks that return equal values have seen the same sleep. `is_certain` is False where a program that asks and one that
-    merely listens look the same to the kernel. `is_at_prompt`: it waits for the next command, as a shell does.
+    Two looks that return equal values have seen the same sleep. `is_certain` is False where a program that
+    asks and one that merely listens look the same to the kernel. `is_at_prompt`: it waits for the next
+    command, as a shell does.
     """
 
     kind: Literal["input", "password"]
@@ -237,11 +253,14 @@ class InputWait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Sums over a command and all its living descendants; best effort: processes of another user are not seen.
+    """Sums over a command and all its living descendants.
 
-    `cpu_s` is processor time, with that of children that were waited for. `memory_bytes` is what is in memory (pages that several
-    processes share are counted for each). `pids`: parents first. `ports`: TCP ports on which the tree listens, ascending.
-    `is_at_prompt`: as in `InputWait`.
+    Best effort: processes of another user are not seen.
+
+    `cpu_s` is processor time, with that of children that were waited for. `memory_bytes` is what is in memory
+    (pages that several processes share are counted for each). `pids`: parents first. `ports`: TCP ports on
+    which the tree listens, ascending. `is_at_prompt`: as in `InputWait`. `is_busy`: something of it computes,
+    or waits for a disk; all else sleeps.
     """
 
     pids: tuple[int, ...] = ()
@@ -251,6 +270,7 @@ class Observation:
     ports: tuple[int, ...] = ()
     waiting: Waiting = "no"
     is_at_prompt: bool = False
+    is_busy: bool = False
 
 
 NOTHING = Observation()
@@ -263,7 +283,10 @@ _WAS_ENDED = frozenset({Cause.CANCEL, Cause.TIMEOUT, Cause.SHUTDOWN, Cause.OUTPU
 
 
 def status_of(record: ProcessRecord) -> Status:
-    """Return the word for a record: a paused process still runs; one that is lost, or has lost output, has failed."""
+    """Return the word for a record: a paused process still runs.
+
+    One that is lost, or has lost output, has failed.
+    """
     if not record.is_ended:
         return "running"
     return end_status(record.cause, is_clean=record.exit_code == 0 and not record.output_lost)

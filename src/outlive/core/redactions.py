@@ -1,8 +1,9 @@
-"""How many secrets a reader sees redacted: `Redactions` counts them over one reading, however it is cut into pieces. Pure.
+"""How many secrets a reader sees redacted: `Redactions` counts them over one reading, however it is cut into
+pieces. Pure.
 
-The masks of logs report which bytes of a piece are redacted; this turns them into a number. Redacted bytes without a visible
-byte in between are one secret: two that touch cannot be distinguished, and one that reaches over several pieces is counted with
-the first.
+The masks of logs report which bytes of a piece are redacted; this turns them into a number. Redacted bytes
+without a visible byte in between are one secret: two that touch cannot be distinguished, and one that reaches
+over several pieces is counted with the first.
 """
 
 from bisect import bisect_left
@@ -23,7 +24,9 @@ class Redactions:
         self._hidden_to = [-1, -1]  # by stream: the end of the last piece, if a secret reached up to it
 
     def count(self, stream: int, begin: int, end: int, hidden: HiddenSpans) -> int:
-        """Return how many secrets bytes `begin` to `end` of a stream show that were not counted with the bytes before."""
+        """Return how many secrets bytes `begin` to `end` of a stream show that were not counted with the
+        bytes before.
+        """
         if not hidden:
             return 0
         near = spans_within(hidden, begin, end)

@@ -1,4 +1,5 @@
-"""Terminals as every frontend shows them: `TerminalInfo`; `Executed`, what one command gave; `TerminalText`, what was read. Pure.
+"""Terminals as every frontend shows them: `TerminalInfo`; `Executed`, what one command gave; `TerminalText`,
+what was read. Pure.
 
 `TerminalNote` is what the record of a process holds if the process is a terminal.
 """
@@ -21,7 +22,9 @@ VSCODE: Target = "vscode"  # a terminal in a connected VS Code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalNote:
-    """Records that a process is a terminal: its name, the key of its shell's marks, and the kind of its shell."""
+    """Records that a process is a terminal: its name, the key of its shell's marks, and the kind of its
+    shell.
+    """
 
     name: str
     key: str
@@ -44,9 +47,9 @@ class TerminalNote:
 class TerminalInfo:
     """One terminal.
 
-    `terminal_id` is the process id for a terminal of the engine, else the extension's name for it (promise S3.5). `state`:
-    "ready" shows a prompt, "busy" runs something, "unknown" if that cannot be found out. `process_id` is None for a terminal
-    whose shell is not outlive's.
+    `terminal_id` is the process id for a terminal of the engine, else the extension's name for it (promise
+    S3.5). `state`: "ready" shows a prompt, "busy" runs something, "unknown" if that cannot be found out.
+    `process_id` is None for a terminal whose shell is not outlive's.
     """
 
     terminal_id: str
@@ -61,10 +64,11 @@ class TerminalInfo:
 class Executed:
     """What a command in a terminal gave (promise S3.6).
 
-    `output` is what it printed, without prompt and echo. `exit_code` is None while it runs, and if it cannot be found out (a
-    terminal that is not outlive's). `cursor` is where to read on; None if there is nothing to read. `is_complete` False: it
-    still runs, and `waiting` says whether it waits for input. `is_closed`: the command has ended the shell, whose exit code this
-    is. `redacted`: how many secrets are redacted in `output`.
+    `output` is what it printed, without prompt and echo. `exit_code` is None while it runs, and if it cannot
+    be found out (a terminal that is not outlive's). `cursor` is where to read on; None if there is nothing to
+    read. `is_complete` False: it still runs, and `waiting` says whether it waits for input. `is_closed`: the
+    command has ended the shell, whose exit code this is. `redacted`: how many secrets are redacted in
+    `output`.
     """
 
     terminal_id: str
@@ -81,11 +85,12 @@ class Executed:
 class TerminalText:
     """What was read of a terminal.
 
-    `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD); "clean" without escape sequences and with progress bars
-    collapsed; "screen" what a person sees now (rows joined by newlines, without trailing spaces). `cursor` is where to read on;
-    `has_more`: from the cursor on there was more than the budget. `has_gap`: output was released in between. `exit_code` is that
-    of the last command that ended; None while one runs, and if it cannot be found out. `redacted`: how many secrets are redacted
-    in `text`.
+    `form`: "raw" bytes as they came (decoded, invalid ones as U+FFFD); "clean" without escape sequences and
+    with progress bars collapsed; "screen" what a person sees now (rows joined by newlines, without trailing
+    spaces). `cursor` is where to read on;
+    `has_more`: from the cursor on there was more than the budget. `has_gap`: output was released in between.
+    `exit_code` is that of the last command that ended; None while one runs, and if it cannot be found out.
+    `redacted`: how many secrets are redacted in `text`.
     """
 
     terminal_id: str

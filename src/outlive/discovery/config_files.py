@@ -1,19 +1,19 @@
 """Finding and reading the configuration files: the user's, the system's, and the project's.
 
-OUTLIVE_CONFIG in the environment names one file that replaces the user's and the system's. Only text is read here: parsing, and
-which file wins, belong to `config`.
+OUTLIVE_CONFIG in the environment names one file that replaces the user's and the system's. Only text is read
+here: parsing, and which file wins, belong to `config`.
 """
 
 import os
 from collections.abc import Callable, Mapping
 
 from outlive.config import ConfigFile
+from outlive.core.documents import MAX_TOML_BYTES
 from outlive.core.errors import ConfigInvalid
 from outlive.discovery.config_paths import SYSTEM_FILE, VARIABLE, user_file
+from outlive.files.documents import read_found, read_named
 
 PROJECT_FILE = ".outlive.toml"
-# A thousand times a usual file: a device or a log that is named by mistake must not fill the memory.
-_MAX_BYTES = 1 << 20
 
 
 def read_config_files(
@@ -25,8 +25,9 @@ def read_config_files(
 ) -> list[ConfigFile]:
     """Return the files that exist; `say` gets a line about a file that is ignored.
 
-    The project's file lies in the working folder or the nearest folder above that has one. A file of another user (not root) is
-    ignored with a line to `say`: a user that can write to a folder above must not decide about this user's server.
+    The project's file lies in the working folder or the nearest folder above that has one. A file of another
+    user (not root) is ignored with a line to `say`: a user that can write to a folder above must not decide
+    about this user's server.
 
     Raises:
         ConfigInvalid: A file exists but cannot be read, or is not text.
@@ -34,7 +35,7 @@ def read_config_files(
     files = []
     named = environ.get(VARIABLE)
     if named:
-        files.append(_read(ConfigFile("user", os.path.join(working_folder, named), "")))
+        files.append(_read(ConfigFile("user", os.path.join(working_folder, named), ""), is_named=True))
     else:
         user = user_file(environ)
         if user is not None:
@@ -53,7 +54,9 @@ def read_config_files(
 
 
 def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile | None:
-    """Return the nearest project file from the working folder upwards; None without one, or when it is another user's."""
+    """Return the nearest project file from the working folder upwards; None without one, or when it is
+    another user's.
+    """
     folder = working_folder
     while True:
         path = os.path.join(folder, PROJECT_FILE)
@@ -71,15 +74,10 @@ def _project_file(working_folder: str, say: Callable[[str], None]) -> ConfigFile
         return _read(ConfigFile("project", path, ""))
 
 
-def _read(file: ConfigFile) -> ConfigFile | None:
+def _read(file: ConfigFile, *, is_named: bool = False) -> ConfigFile | None:
+    read = read_named if is_named else read_found
     try:
-        with open(file.path, "rb") as opened:
-            raw = opened.read(_MAX_BYTES + 1)
-        if len(raw) > _MAX_BYTES:
-            raise ConfigInvalid(
-                "config_invalid", f"{file.path} is larger than 1 MiB: that is no configuration."
-            )
-        return ConfigFile(file.kind, file.path, raw.decode())
+        return ConfigFile(file.kind, file.path, read(file.path, MAX_TOML_BYTES).decode())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """Where the user's and the system's configuration files are, and whether there is one at all.
 
-The environment's OUTLIVE_CONFIG names one file that stands in the place of both. Apart from `config_files`, which imports all settings:
-a client where there is no file starts without them.
+The environment's OUTLIVE_CONFIG names one file that stands in the place of both. Apart from `config_files`,
+which imports all settings: a client where there is no file starts without them.
 """
 
 import os
@@ -25,7 +25,8 @@ def user_file(environ: Mapping[str, str]) -> str | None:
 def standing_file(environ: Mapping[str, str], *, working_folder: str) -> str | None:
     """Return the path of what the user has approved for always, beside the settings.
 
-    None without a home folder, and for a user that has said (`OUTLIVE_CONFIG=/dev/null`) that there are no settings.
+    None without a home folder, and for a user that has said (`OUTLIVE_CONFIG=/dev/null`) that there are no
+    settings.
     """
     named = environ.get(VARIABLE)
     if named == os.devnull:

@@ -1,4 +1,7 @@
-"""What this machine has, as far as this process may use it: `machine_capacity` and `machine_gpus`. Asks files and the environment."""
+"""What this machine has, as far as this process may use it: `machine_capacity` and `machine_gpus`.
+
+Asks files and the environment.
+"""
 
 import glob
 import math
@@ -18,7 +21,8 @@ def machine_capacity(environment: Mapping[str, str] = os.environ) -> Amounts:
 
 
 def machine_gpus(environment: Mapping[str, str] = os.environ, *, gpu_milli: int = 0) -> tuple[str, ...]:
-    """Return this machine's GPUs by the names that drivers take: numbers, or what the server's own variable names.
+    """Return this machine's GPUs by the names that drivers take: numbers, or what the server's own variable
+    names.
 
     `gpu_milli`: there are at least so many thousandths, whatever can be seen of them.
     """
@@ -45,7 +49,9 @@ def _memory_bytes() -> int:
 
 
 def _gpus() -> int:
-    """Return how many GPUs drivers have set up: a folder each (NVIDIA), or a node with a number of its own (AMD's kfd)."""
+    """Return how many GPUs drivers have set up: a folder each (NVIDIA), or a node with a number of its own
+    (AMD's kfd).
+    """
     nvidia = len(glob.glob("/proc/driver/nvidia/gpus/*"))
     amd = sum(
         _text(path).strip() not in {"", "0"}

@@ -1,4 +1,5 @@
-"""What this process passes on to the commands it starts: its umask, its niceness, its span, and the token in its environment.
+"""What this process passes on to the commands it starts: its umask, its niceness, its span, and the token in
+its environment.
 
 Facts about this process only; they are sent by the client and the command line, and applied by the shim.
 """
@@ -14,7 +15,8 @@ _USUAL_UMASK = 0o022
 def own_umask() -> int:
     """Return this process's umask, and leave it as it is.
 
-    Read from /proc, because umask(2) can only change it: a file that another thread creates meanwhile would have the wrong mode.
+    Read from /proc, because umask(2) can only change it: a file that another thread creates meanwhile would
+    have the wrong mode.
     """
     try:
         with open("/proc/self/status", "rb") as file:
@@ -32,7 +34,10 @@ def own_nice() -> int:
 
 
 def own_traceparent(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the span in which this process runs (TRACEPARENT), None when it is unset or empty; the server checks it."""
+    """Return the span in which this process runs (TRACEPARENT), None when it is unset or empty.
+
+    The server checks it.
+    """
     return environ.get(TRACE_VARIABLE) or None
 
 

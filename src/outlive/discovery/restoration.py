@@ -1,12 +1,15 @@
-"""Putting a backup into a state folder: `restore`, so that whatever kills it leaves the old state or a folder that says it is incomplete.
+"""Putting a backup into a state folder: `restore`, so that whatever kills it leaves the old state or a folder
+that says it is incomplete.
 
-1. All locks of the folder are taken, and held to the end: no server and no keeper lives there, and none can begin.
-2. The archive is read into `restore.new` inside the folder (a state folder may be a file system of its own, which nothing can be renamed
-   into) and checked. Until here the folder is as it was.
-3. `restore.incomplete` is written: from now on every program refuses the folder. What lay there moves to `restore.old`, what was read
-   to its place, the mark goes, and then `restore.old`.
+1. All locks of the folder are taken, and held to the end: no server and no keeper lives there, and none can
+   begin.
+2. The archive is read into `restore.new` inside the folder (a state folder may be a file system of its own,
+   which nothing can be renamed into) and checked. Until here the folder is as it was.
+3. `restore.incomplete` is written: from now on every program refuses the folder. What lay there moves to
+   `restore.old`, what was read to its place, the mark goes, and then `restore.old`.
 
-What lived when the backup was made does not live here: `folder_identity.make_copy` records that before anything is moved.
+What lived when the backup was made does not live here: `folder_identity.make_copy` records that before
+anything is moved.
 """
 
 import contextlib
@@ -20,10 +23,10 @@ from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import unusable
 from outlive.keeper.common.disk import FULL
-from outlive.keeper.common.files import sync_folder
 from outlive.keeper.common.folder_identity import make_copy
 from outlive.keeper.common.locks import holder_of, take_lock
 from outlive.keeper.common.spawn import hit
+from outlive.kernel.files import sync_folder
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.backup.contents import IDENTITY, KEPT, Contents
 
@@ -41,7 +44,8 @@ def restore(layout: Layout, source: BinaryIO, *, replaces: bool) -> Contents:
         replaces: Whether what lies there may go.
 
     Raises:
-        ConfigInvalid: `server_running` or `state_folder`: a server or a keeper lives there, or something would be lost.
+        ConfigInvalid: `server_running` or `state_folder`: a server or a keeper lives there, or something
+        would be lost.
         StoreCorrupt: `store_corrupt`: the archive is no whole backup; the folder is as it was.
         LimitExceeded: `disk_full`: it has no room; the folder is as it was.
     """
@@ -91,9 +95,15 @@ def _refuse(layout: Layout, what: str, pid: int) -> None:
     text = f"A {what} (pid {pid or 'unknown'}) lives in {layout.root}."
     if what == "server":
         stop = f"End it first: `kill {pid}`" if pid else "End it first"
-        hint = f"{stop}, then the keeper: `outlive keeper stop`. Or restore into another folder: --state-dir FOLDER."
+        hint = (
+            f"{stop}, then the keeper: `outlive keeper stop`. Or restore into another folder: "
+            "--state-dir FOLDER."
+        )
         raise ConfigInvalid("server_running", text, hint=hint, details={"pid": pid})
-    hint = "End it first, `outlive keeper stop --kill` with all that runs, or restore into another folder: --state-dir FOLDER."
+    hint = (
+        "End it first, `outlive keeper stop --kill` with all that runs, or restore into another "
+        "folder: --state-dir FOLDER."
+    )
     raise ConfigInvalid("state_folder", text, hint=hint, details={"pid": pid})
 
 
@@ -106,7 +116,10 @@ def _check_empty(layout: Layout) -> None:
     held = f"{count} processes" if count != 1 else "one process"
     raise ConfigInvalid(
         "state_folder",
-        f"The state folder {layout.root} is not empty: it holds {held if count else 'settings or keys of a server'}.",
+        (
+            f"The state folder {layout.root} is not empty: it holds "
+            f"{held if count else 'settings or keys of a server'}."
+        ),
         hint="--replace removes what is there, or restore into another folder: --state-dir FOLDER.",
         details={"processes": count},
     )
@@ -129,11 +142,13 @@ def _exchange(layout: Layout, new: str) -> None:
     """Put what was read in the place of what was there."""
     root, old = layout.root, f"{layout.root}/{_OLD}"
     locks = {layout.server_lock, layout.keeper_lock, layout.guardian_lock, layout.supervisor_lock}
-    stays = {new, old, layout.restore_mark, *locks}
+    # The folder says of which format it is all the time: the identity is replaced last.
+    stays = {new, old, layout.restore_mark, layout.identity, *locks}
     # On the disk before the first rename: after a power cut a mixture must not be taken for a state folder.
     _write_mark(layout)
     hit("restore.marked")
-    # A restore that was killed here has left some of the old state in `restore.old`, and some of what it read in its place.
+    # A restore that was killed here has left some of the old state in `restore.old`, and some of what it read
+    # in its place.
     os.makedirs(old, mode=0o700, exist_ok=True)
     for name in _names(root):
         path = f"{root}/{name}"
@@ -141,7 +156,7 @@ def _exchange(layout: Layout, new: str) -> None:
             _remove(f"{old}/{name}")
             os.rename(path, f"{old}/{name}")
     hit("restore.emptied")
-    for name in _names(new):
+    for name in sorted(_names(new), key=IDENTITY.__eq__):
         os.rename(f"{new}/{name}", f"{root}/{name}")
         hit("restore.moved")
     os.rmdir(new)

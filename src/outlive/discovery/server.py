@@ -1,7 +1,8 @@
 """Finding the server of a state folder, and starting it when there is none: `Server`.
 
-The program that starts a server is not its parent: the server gets a POSIX session of its own, outside that program's process
-tree. Hosts of MCP servers end both the process group and the tree of what they have started, and the server has to outlive them.
+The program that starts a server is not its parent: the server gets a POSIX session of its own, outside that
+program's process tree. Hosts of MCP servers end both the process group and the tree of what they have
+started, and the server has to outlive them.
 
 Whether a server may be started is recorded by `ownership`; the folder itself belongs to `state_folder`.
 """
@@ -16,8 +17,9 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.locks import failure_of, holder_of
 from outlive.keeper.common.sockets import connect_unix
+from outlive.keeper.common.spawn import python_words
 
 SELF_STARTED = "--self-started"  # in the command line of a server that a client has started
 _START_S = 20.0  # ten times as long as a start takes on a busy machine
@@ -26,8 +28,8 @@ _SERVICE_S = 10.0  # ten times as long as systemd needs to start a server that d
 _POLL_S = 0.01
 _LOG_BYTES = 1024 * 1024
 _ALIVE_FD = 3
-# Descriptor 3 is the pipe that shows the server's end. All others that the host has left open are closed, so that the server
-# keeps none of the host's pipes open; then the fork lets the starting program's tree end.
+# Descriptor 3 is the pipe that shows the server's end. All others that the host has left open are closed, so
+# that the server keeps none of the host's pipes open; then the fork lets the starting program's tree end.
 _DETACH = (
     "import os, sys\nos.closerange(4, 65536)\nif os.fork(): os._exit(0)\nos.execv(sys.argv[1], sys.argv[1:])"
 )
@@ -41,7 +43,7 @@ class Server:
         self._layout = layout
         self._say = say
         self._starting = threading.Lock()
-        self._was_there = False
+        self._was_there = self._has_started = False
 
     @property
     def root(self) -> str:
@@ -54,14 +56,15 @@ class Server:
         """Return a blocking connection to the server; start it if none listens (then within 20 s).
 
         Args:
-            is_abandoned: Called again and again while this waits; True ends the waiting (a started server goes on starting).
-            after_stop: Start it also when an operator has stopped the last one.
+            is_abandoned: Called again and again while this waits; True ends the waiting (a started server
+                goes on starting).
+            after_stop: Start it also when the server that this was connected to was stopped on purpose.
 
         Raises:
             ConfigInvalid: The server that was started ended at once, for the reason in the message.
-            BackendUnavailable: `timeout`: no server listened in time, or the caller has given up. `server_unavailable`: an
-            operator
-                has stopped the server, or a systemd unit owns it and it did not come back within 10 s.
+            BackendUnavailable: `timeout`: no server listened in time, or the caller has given up.
+            `server_unavailable`: the server was stopped on purpose under this caller, or while one was
+                started, or a systemd unit owns it and it did not come back within 10 s.
         """
         connection = self.dial()
         if connection is None:
@@ -80,11 +83,16 @@ class Server:
         return connection
 
     def _start(self, is_abandoned: Callable[[], bool], *, after_stop: bool) -> socket.socket:
-        """Start a server unless its lock is held, a unit owns it or an operator has stopped it; wait until one listens."""
+        """Start a server unless its lock is held, a unit owns it or it was stopped under this caller.
+
+        Wait until one listens.
+        """
         # Start-up time: most callers find a server that listens, and need no marks.
         from outlive.discovery.ownership import Ownership  # noqa: PLC0415
 
         ownership = Ownership(self._layout)
+        # What was connected when the server was stopped brings none back. A new call does: it came later.
+        brings_none = self._was_there and not after_stop
         begun = time.monotonic()
         waits_until = begun + (_RETURN_S if self._was_there else 0.0)
         alive: int | None = None  # a descriptor that becomes readable when the server started here ends
@@ -102,13 +110,18 @@ class Server:
                 if alive is None and not is_served and (service := ownership.service()) is not None:
                     if now > begun + _SERVICE_S:
                         raise self._owned(service.unit, service.start)
-                elif alive is None and not is_served and ownership.is_stopped and not after_stop:
+                elif alive is None and not is_served and brings_none and ownership.is_stopped:
                     raise self._stopped()
                 elif alive is None and now >= waits_until and not is_served:
                     self._say(f"outlive: starting the server of {self._layout.root}")
+                    if self._has_started and failure_of(self._layout.supervisor_lock) is not None:
+                        raise self._refusal()  # the one before listened, and ended for lack of a keeper
+                    self._has_started = True
+                    # A stop that comes from now on is one of the server that is being started.
+                    ownership.forget_stop()
                     alive = _launch(self._layout)
                 elif alive is not None and not is_served and _has_ended(alive):
-                    raise self._refusal()
+                    raise self._stopped() if ownership.is_stopped else self._refusal()
                 time.sleep(_POLL_S)
         finally:
             if alive is not None:
@@ -126,7 +139,7 @@ class Server:
         return BackendUnavailable(
             "server_unavailable",
             f"The server of {self._layout.root} was stopped on purpose, and this starts none.",
-            hint="`outlive serve` starts it, and so does the next `outlive run`; what runs lives on.",
+            hint="`outlive serve` starts it, and so does the next call of outlive; what runs lives on.",
         )
 
     def _refusal(self) -> ConfigInvalid:
@@ -143,11 +156,11 @@ class Server:
 def _launch(layout: Layout) -> int:
     """Start `outlive serve`, detached; return a descriptor that becomes readable when it ends.
 
-    The server inherits the writing end of a pipe. When it ends in any way, the kernel closes that end, and the reading end shows
-    it.
+    The server inherits the writing end of a pipe. When it ends in any way, the kernel closes that end, and
+    the reading end shows it.
     """
     python = sys.executable
-    serve = [python, "-P", "-m", "outlive", "serve", SELF_STARTED, "--state-dir", layout.root]
+    serve = [*python_words(), "-m", "outlive", "serve", SELF_STARTED, "--state-dir", layout.root]
     alive, held = os.pipe()
     log = _open_log(layout.server_log)
     actions = [
@@ -176,7 +189,10 @@ def _launch(layout: Layout) -> int:
 
 
 def _open_log(path: str) -> int:
-    """Return a descriptor that appends to the log; a log above 1 MiB is renamed first, replacing the older one."""
+    """Return a descriptor that appends to the log.
+
+    A log above 1 MiB is renamed first, replacing the older one.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     fd = os.open(path, flags, 0o600)
     if os.fstat(fd).st_size > _LOG_BYTES:

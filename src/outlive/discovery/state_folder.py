@@ -1,7 +1,7 @@
 """The state folder: where it is, that it is this user's alone (mode 0700), and that it is writable.
 
-The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`, and that one server at a
-time uses it to `server_lock`.
+The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`, and
+that one server at a time uses it to `server_lock`.
 """
 
 import contextlib
@@ -11,35 +11,30 @@ import stat
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import VARIABLE, Layout, absolute_path, default_state_dir
 from outlive.discovery.config_paths import has_config_files
-from outlive.keeper.common.folder_identity import claim_folder
+from outlive.keeper.common.folder_identity import check_format, claim_folder
+from outlive.keeper.common.project import working_folder
 
 _PRIVATE = 0o700
-
-
-def working_folder() -> str:
-    """Return the current folder; / when it was removed meanwhile."""
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "/"
 
 
 def layout_of(state_dir: str | None) -> Layout:
     """Return the layout for a verb with or without `--state-dir`; creates nothing.
 
-    Reads only the settings that name the folder: a bad MAX_SESSIONS must not prevent `keeper stop`. A copied folder gets its own
-    identity.
+    Reads only the settings that name the folder: a bad MAX_SESSIONS must not prevent `keeper stop`. A copied
+    folder gets its own identity.
 
     Raises:
-        ConfigInvalid: The folder's name cannot be used, or one of its locks is not a file.
+        ConfigInvalid: The folder's name cannot be used, it is of another format, or one of its locks is not a
+        file.
     """
     layout = Layout(path_of(state_dir))
+    with contextlib.suppress(OSError):  # reported by `open_state_folder`
+        check_format(layout)
     _check_locks(layout)
     check_whole(layout)
     # A copy by hard links holds the original's sockets: no verb may reach the original's keeper through them.
-    if os.path.exists(layout.identity):
-        with contextlib.suppress(OSError):  # reported by `open_state_folder`
-            claim_folder(layout)
+    with contextlib.suppress(OSError):  # as above
+        claim_folder(layout, begins=False)
     return layout
 
 
@@ -70,34 +65,20 @@ def _settled(state_dir: str | None, folder: str) -> str:
     return resolve(flags, os.environ, working_folder=folder, files=files, options=wanted).settings.state_dir
 
 
-def open_state_folder(path: str, *, to_write: bool = True) -> Layout:
+def open_state_folder(path: str, *, to_write: bool = True, restores: bool = False) -> Layout:
     """Create the folder if it is missing, make sure that only this user can read it, and return its layout.
 
     With `to_write` False it may be on a read-only file system: a running server can still be reached there.
+    With `restores` a restore into it may have been interrupted.
 
     Raises:
-        ConfigInvalid: `state_folder`: the path is no folder, is another user's, or cannot be written; or one of its
-            locks is not a file, or a restore into it was interrupted.
-    """
-    layout = own_folder(path, to_write=to_write)
-    check_whole(layout)
-    try:
-        claim_folder(layout)
-    except OSError as error:
-        raise unusable(
-            path, f"it is a copy, and its new identity cannot be written ({error.strerror})"
-        ) from error
-    return layout
-
-
-def own_folder(path: str, *, to_write: bool = True) -> Layout:
-    """Do as `open_state_folder` does, but for what lies in the folder: a restore replaces that.
-
-    Raises:
-        ConfigInvalid: As there.
+        ConfigInvalid: `state_folder`: the path is no folder, is another user's, or cannot be written; or one
+            of its locks is not a file, or a restore into it was interrupted. `state_format`: it is of another
+            format.
     """
     try:
-        os.makedirs(path, mode=_PRIVATE, exist_ok=True)
+        if not os.path.isdir(path):  # on a frozen disk mkdir(2) waits, although it is there
+            os.makedirs(path, mode=_PRIVATE, exist_ok=True)
         found = os.stat(path)
     except (FileExistsError, NotADirectoryError) as error:
         raise unusable(path, f"{error.filename or path} is not a folder") from error
@@ -107,13 +88,22 @@ def own_folder(path: str, *, to_write: bool = True) -> Layout:
         raise unusable(path, "it is not a folder")
     if found.st_uid != os.geteuid():
         raise unusable(path, f"it belongs to another user (uid {found.st_uid})")
-    if found.st_mode & 0o077:
-        # Output and sockets lie here: no other user may read them, whatever mode the folder was created with.
-        os.chmod(path, _PRIVATE)
-    if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
-        raise unusable(path, "it is not writable")
     layout = Layout(path)
-    _check_locks(layout)
+    try:
+        check_format(layout)  # before anything in it is changed
+        if found.st_mode & 0o077:
+            # Output and sockets lie here: no other user may read them, whatever mode the folder was created
+            # with.
+            os.chmod(path, _PRIVATE)
+        if to_write and (not os.access(path, os.W_OK | os.X_OK) or _is_read_only(path)):
+            raise unusable(path, "it is not writable")
+        _check_locks(layout)
+        if not restores:
+            check_whole(layout)
+        claim_folder(layout)
+    except OSError as error:
+        text = f"the file that says which folder it is cannot be read or written ({error.strerror})"
+        raise unusable(path, text) from error
     return layout
 
 
@@ -137,7 +127,9 @@ def check_whole(layout: Layout) -> None:
 
 
 def _check_locks(layout: Layout) -> None:
-    """Refuse a lock path that is not a file: its process could never start, and a caller would wait for it in vain."""
+    """Refuse a lock path that is not a file: its process could never start, and a caller would wait for it in
+    vain.
+    """
     locks = (layout.server_lock, layout.supervisor_lock, layout.supervisor_pid, layout.guardian_lock)
     for lock in (*locks, layout.keeper_lock):
         try:

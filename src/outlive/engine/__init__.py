@@ -1,4 +1,7 @@
-"""What all frontends use: `Engine`, whose parts start, control, find, read and remember processes. Knows no frontend."""
+"""What all frontends use: `Engine`, whose parts start, control, find, read and remember processes.
+
+Knows no frontend.
+"""
 
 from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.sandbox import SandboxSettings

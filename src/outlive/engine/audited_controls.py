@@ -1,8 +1,10 @@
-"""The verbs on a process on behalf of a caller: what was asked, by which caller, and whether it was done, is published.
+"""The verbs on a process on behalf of a caller: what was asked, by which caller, and whether it was done, is
+published.
 
-Frontends call the engine through this (`Engine.as_`) where a caller asks for something; what the server does by itself it
-does directly. What is decided here is one thing, for every verb: a caller that lives in a process of ours acts on no process
-with a weaker profile (`check_reach`). The frontends have decided before whose processes a caller sees.
+Frontends call the engine through this (`Engine.as_`) where a caller asks for something; what the server does
+by itself it does directly. What is decided here is one thing, for every verb: a caller that lives in a
+process of ours acts on no process with a weaker profile (`check_reach`). The frontends have decided before
+whose processes a caller sees.
 """
 
 import contextlib
@@ -21,7 +23,9 @@ from outlive.store.folder import ChangedLabels
 
 
 class AuditedControls:
-    """What changes processes, for one caller; each method does what its namesake in `Controls` or `Records` does.
+    """What changes processes, for one caller.
+
+    Each method does what its namesake in `Controls` or `Records` does.
 
     Each raises CommandRefused (`profile_too_weak`) where `check` does.
     """
@@ -93,7 +97,10 @@ class AuditedControls:
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
     ) -> None:
-        """Let go of output that was delivered; not published, because a reader does it many times a second."""
+        """Let go of output that was delivered.
+
+        Not published, because a reader does it many times a second.
+        """
         await self.check(process)
         await self._controls.release(
             process, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes, unbound=unbound
@@ -102,7 +109,8 @@ class AuditedControls:
     async def read_raw(
         self, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
     ) -> None:
-        """Let the caller see secrets once, and return when that is in the audit log (where the operator wants one).
+        """Let the caller see secrets once, and return when that is in the audit log (where the operator wants
+        one).
 
         Args:
             process_id: Whose output; None where it is what waits for approvals.
@@ -121,14 +129,15 @@ class AuditedControls:
         )
 
     async def check(self, what: Process | Owner) -> None:
-        """Let the caller act by a verb that is none of these on a process, or cancel a request that has started none yet.
+        """Let the caller act by a verb that is none of these on a process, or cancel a request that has
+        started none yet.
 
         Args:
             what: The process, or the principal that sent the request.
 
         Raises:
-            CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile than that
-                process has, or than what the request starts may have.
+            CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile
+                than that process has, or than what the request starts may have.
         """
         if isinstance(what, Owner):
             await check_request(self._queries, what, self.by)

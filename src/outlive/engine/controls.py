@@ -1,7 +1,9 @@
-"""What can be done to a process: `Controls.control` carries out an operation; cancel, end, write and release are methods.
+"""What can be done to a process: `Controls.control` carries out an operation.
 
-Each checks whether it is possible for the process (`core.lifecycle`), asks the backend and returns when that has
-acknowledged; what follows from it (the end, for instance) is a notification of the keeper.
+Cancel, end, write and release are methods.
+
+Each checks whether it is possible for the process (`core.lifecycle`), asks the backend and returns when that
+has acknowledged; what follows from it (the end, for instance) is a notification of the keeper.
 
 `BulkControls`: one verb on many processes at once.
 """
@@ -49,8 +51,9 @@ _PIECE_BYTES = 1024 * 1024  # of an input; what a backend takes at once
 class Controls:
     """What can be done to a process.
 
-    Every verb raises InvalidState `process_ended` when the process has ended, BackendUnavailable when the keeper
-    does not answer within its deadline. Cancellation of a call does not take back what was already asked.
+    Every verb raises InvalidState `process_ended` when the process has ended, BackendUnavailable when the
+    keeper does not answer within its deadline. Cancellation of a call does not take back what was already
+    asked.
     """
 
     def __init__(
@@ -62,7 +65,6 @@ class Controls:
         questions: QuestionWatch,
         events: EventPublisher,
     ) -> None:
-        """Take where commands run, where they wait, and what has to know that a question was answered."""
         self._backend = backend
         self._settings = settings
         self._queue = queue
@@ -71,10 +73,13 @@ class Controls:
         self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
 
     async def control(self, process: Process, operation: Control) -> None:
-        """Carry out an operation, once it is known to make sense for this process; what each does stands at its class.
+        """Carry out an operation, once it is known to make sense for this process.
+
+        What each does stands at its class.
 
         Raises:
-            InvalidState: `process_queued`; `no_terminal`: it was not started with a pty; `stdin_closed`: nor with an input.
+            InvalidState: `process_queued`; `no_terminal`: it was not started with a pty; `stdin_closed`: nor
+            with an input.
             InvalidRequest: It has no such pipe: a terminal, or stderr merged into stdout.
         """
         send = functools.partial(self._backend.control, process.process_id, operation)
@@ -114,7 +119,8 @@ class Controls:
                 assert_never(operation)
 
     async def move(self, process: Process, places: int) -> None:
-        """Put a command that waits for its turn so many places back in its group's line, or forward where that is negative.
+        """Put a command that waits for its turn so many places back in its group's line, or forward where
+        that is negative.
 
         Raises:
             InvalidState: `not_in_line`.
@@ -123,7 +129,10 @@ class Controls:
         await self._queue.move(process, places)
 
     def _confirm(self, process: Process, *, is_paused: bool) -> None:
-        """Take over an acknowledgement; the keeper's notification behind it then changes nothing, so it is published here."""
+        """Take over an acknowledgement.
+
+        The keeper's notification behind it then changes nothing, so it is published here.
+        """
         if process.status.confirm_pause(is_paused=is_paused):
             self._events.publish_process(StateChanged, process)
 
@@ -134,8 +143,8 @@ class Controls:
 
         Returns when the keeper has acknowledged; the completion is notified. Repeating it is a success, and a
         shorter grace period shortens the running one. `note` says in one sentence which caller asked
-        (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as descendants live.
-        What waits for its turn or for an approval never runs.
+        (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as
+        descendants live. What waits for its turn or for an approval never runs.
         """
         if await self._queue.withdraw(process, cause=cause, note=note or _CANCELLED):
             return
@@ -168,7 +177,8 @@ class Controls:
         """End the whole tree and return when it is gone, and whether the KILL was needed.
 
         Raises:
-            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the
+            KILL.
 
         Cancellation: the end goes on.
         """
@@ -185,15 +195,18 @@ class Controls:
         return process.record.exit_signal == signal.SIGKILL or clock() - asked >= grace_s
 
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
-        """Write to the process's input; returns how many bytes that was when all of it is in the pipe or terminal.
+        """Write to the process's input.
 
-        Calls for one process are served one after the other, whole. Any length; what an iterable brings goes in as fast
-        as the process reads, and no more than one piece of it is held.
+        Returns how many bytes that was when all of it is in the pipe or terminal.
+
+        Calls for one process are served one after the other, whole. Any length; what an iterable brings goes
+        in as fast as the process reads, and no more than one piece of it is held.
 
         Raises:
             InvalidState: `stdin_closed`: started without "stdin": "pipe", or already closed.
             LimitExceeded: `stdin_full`: the process did not read within 30 s; details have `written_bytes`.
-            BackendUnavailable: `keeper_restarted`: it is not known whether the last piece went in; never repeated.
+            BackendUnavailable: `keeper_restarted`: it is not known whether the last piece went in; never
+            repeated.
 
         Cancellation: what was handed over goes in.
         """
@@ -222,8 +235,9 @@ class Controls:
     ) -> None:
         """Let go of output before these offsets (only with `on_limit` "block": the reader has it).
 
-        With `unbound` it waits for no reader any more: the server's own limit holds from now on, "truncate". Of a process
-        whose streams are closed nothing waits any more: its output is kept, and that is a success.
+        With `unbound` it waits for no reader any more: the server's own limit holds from now on, "truncate".
+        Of a process whose streams are closed nothing waits any more: its output is kept, and that is a
+        success.
         """
         if process.is_closed:
             return
@@ -286,7 +300,6 @@ class BulkControls:
     """Carries out verbs side by side. On the engine's loop only."""
 
     def __init__(self, controls: Controls, processes: LiveTable, *, reconciliation: Reconciliation) -> None:
-        """Take what does it to one, and which live."""
         self._controls = controls
         self._processes = processes
         self._reconciliation = reconciliation

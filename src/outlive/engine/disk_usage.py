@@ -1,8 +1,8 @@
 """`DiskUsage`: what takes the state folder's disk, by project and state, and what retention will do about it.
 
-Sizes are what lies on disk (blocks, so that released output does not count), read anew at each question: a folder costs ten system calls, ten
-thousand of them half a second in a thread. What belongs to other principals is counted nowhere but in the free space, and in how much of
-retention's limits is used.
+Sizes are what lies on disk (blocks, so that released output does not count), read anew at each question: a
+folder costs ten system calls, ten thousand of them half a second in a thread. What belongs to other
+principals is counted nowhere but in the free space, and in how much of retention's limits is used.
 """
 
 import asyncio
@@ -28,7 +28,6 @@ class DiskUsage:
     """Answers the operation `disk`. On the engine's loop only."""
 
     def __init__(self, layout: Layout, upkeep: Upkeep, *, rule: Retention, queries: Queries) -> None:
-        """Take where things lie, and the rule by which they go."""
         self._layout = layout
         self._upkeep = upkeep
         self._rule = rule
@@ -88,7 +87,10 @@ class DiskUsage:
 
 
 def disk_bytes(path: str) -> int:
-    """Return what a file, or a folder with all that is in it, takes on disk; what vanishes meanwhile counts nothing."""
+    """Return what a file, or a folder with all that is in it, takes on disk.
+
+    What vanishes meanwhile counts nothing.
+    """
     total = 0
     with contextlib.suppress(OSError):
         total = os.lstat(path).st_blocks * _BLOCK
@@ -106,11 +108,14 @@ def explained(
     ours: Iterable[str],
     now: datetime,
 ) -> list[RetentionRule]:
-    """Return what each part of the rule takes of ours next, and when the age takes the first of what stays. Pure.
+    """Return what each part of the rule takes of ours next, and when the age takes the first of what stays.
+
+    Pure.
 
     The rule looks at everything that has ended; `now` is the wall clock, which a person compares with.
     """
-    # Judged together, as the server does it: another principal's process may be the newer one that pushes ours out.
+    # Judged together, as the server does it: another principal's process may be the newer one that pushes
+    # ours out.
     ended = list(candidates)
     mine = {one.process_id for one in ended}.intersection(ours)
     doomed = judge(ended, rule, now_ns=clock.now_ns)

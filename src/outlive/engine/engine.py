@@ -1,7 +1,9 @@
-"""`Engine`: the parts of which the server's core is made, wired together, and their life (open, recover, close).
+"""`Engine`: the parts of which the server's core is made, wired together, and their life (open, recover,
+close).
 
-What can be asked of it is in its parts: `starts`, `controls`, `queries`, `queue`, `approvals`, `records` and so on. It knows
-no frontend and no protocol: frontends call it, are woken through `Process.subscribers` and read the log.
+What can be asked of it is in its parts: `starts`, `controls`, `queries`, `queue`, `approvals`, `records` and
+so on. It knows no frontend and no protocol: frontends call it, are woken through `Process.subscribers` and
+read the log.
 """
 
 import asyncio
@@ -75,12 +77,14 @@ class Engine:
     """Starts, controls, finds and remembers processes.
 
     `async with Engine(...)` opens the registry, connects to the keeper (starting it when none listens) and
-    recovers what earlier servers started; leaving it stops nothing: the commands go on. Used from one event loop.
+    recovers what earlier servers started; leaving it stops nothing: the commands go on. Used from one event
+    loop.
 
     Attributes:
         settings: Defaults of commands and bounds of what is kept.
         starts: Starts commands.
-        controls: Pauses, signals, writes to and ends processes, on the server's own behalf; `as_` on a caller's.
+        controls: Pauses, signals, writes to and ends processes, on the server's own behalf; `as_` on a
+            caller's.
         bulk: Controls many processes at once.
         queries: Finds, lists and reads processes, and waits for them.
         search: Finds lines in the output of all processes.
@@ -116,7 +120,9 @@ class Engine:
         placement: Placement | None = None,
         routes: NodeRoutes | None = None,
     ) -> None:
-        """Take the settings, where commands run and what gives places out (none by default); nothing is opened yet.
+        """Take the settings, where commands run and what gives places out (none by default).
+
+        Nothing is opened yet.
 
         The parts are made from the lowest up: each takes those that it calls.
         """
@@ -133,7 +139,11 @@ class Engine:
         self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
-            settings.sandbox, state_dir=root, environment=settings.environment, ask=backend.offers
+            settings.sandbox,
+            state_dir=root,
+            environment=settings.environment,
+            own_files=settings.own_files,
+            ask=backend.offers,
         )
         routes = routes or NoRoutes()
         self._make_table(placement)
@@ -177,7 +187,12 @@ class Engine:
         self._places = Places(self.placement, gpus=settings.gpus)
         self._limits = ConcurrencyLimits(self._pending, self._places)
         self._changes = ChangeHandler(
-            self._feed, self._limits, unread=self._unread, redaction=self.redaction, events=self.events
+            self._feed,
+            self._limits,
+            unread=self._unread,
+            redaction=self.redaction,
+            questions=self.questions,
+            events=self.events,
         )
         self.session_ends = SessionEnds(self._layout.mcp_ended, self._processes, events=self.events)
         self._table = ProcessTable(self._processes, changes=self._changes, events=self.events)
@@ -236,7 +251,7 @@ class Engine:
             self._limits,
             policing=policing,
             timeout_s=settings.approval_timeout_s,
-            standing=StandingApprovals(settings.standing_file),
+            standing=StandingApprovals(settings.standing_file, umask=settings.umask),
             table=table,
             changes=self._changes,
             outcomes=outcomes,
@@ -269,8 +284,9 @@ class Engine:
             table=table,
             outcomes=outcomes,
             grants=self.grants,
-            notices=NoticeRequests(settings.notify_on, owed=self.notices, questions=self.questions),
+            notices=NoticeRequests(settings.notify_on, owed=self.notices),
             redaction=self.redaction,
+            disk=self.disk,
             events=events,
         )
 
@@ -280,7 +296,9 @@ class Engine:
         return clean_environment(self.settings.environment)
 
     def as_(self, by: Owner) -> AuditedControls:
-        """Return the controls on behalf of a caller: what the caller may not do is refused, and what is done is audited."""
+        """Return the controls on behalf of a caller: what the caller may not do is refused, and what is done
+        is audited.
+        """
         return AuditedControls(
             by, controls=self.controls, records=self.records, queries=self.queries, events=self.events
         )
@@ -288,7 +306,8 @@ class Engine:
     async def __aenter__(self) -> Self:
         """Open everything.
 
-        What lives becomes known from then on: `queries.find`, `queries.list` and the controls wait for it, `queries.live` does not.
+        What lives becomes known from then on: `queries.find`, `queries.list` and the controls wait for it,
+        `queries.live` does not.
 
         Raises:
             BackendUnavailable: The keeper could not be started.
@@ -343,6 +362,6 @@ class Engine:
         """Find what lives again, let what waits begin, then look after the past, for ever."""
         await self.reconciliation.run()
         self.queue.begin()  # only now is known how many of each group run
-        self.approvals.begin()
+        self.approvals.begin(await self._upkeep.clock())
         self.services.begin()
         await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

@@ -1,7 +1,8 @@
-"""What one caller of copies can take from the others, bounded: `FileThreads`, and `EarlyBytes` of pieces that came before their turn.
+"""What one caller of copies can take from the others, bounded: `FileThreads`, and `EarlyBytes` of pieces that
+came before their turn.
 
-Both on the engine's loop only. What blocks is done in threads; a disk that stands still keeps them as long as it does, and no thread can
-be ended from outside.
+Both on the engine's loop only. What blocks is done in threads; a disk that stands still keeps them as long as
+it does, and no thread can be ended from outside.
 """
 
 import asyncio
@@ -31,7 +32,6 @@ class FileThreads:
     """Threads for what blocks."""
 
     def __init__(self) -> None:
-        """Have none before the first work."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="files")
         # Of each principal that has work here; it is forgotten with its last work.
         self._turns: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -41,8 +41,9 @@ class FileThreads:
     ) -> _T:
         """Return what `work` returns, done in a thread when it is this principal's turn.
 
-        Cancelled, it is not begun; what is under way goes on, and counts as the principal's until it has ended. Then `unwanted` is called
-        with what it returns, since no caller has that: in its thread, or here.
+        Cancelled, it is not begun; what is under way goes on, and counts as the principal's until it has
+        ended. Then `unwanted` is called with what it returns, since no caller has that: in its thread, or
+        here.
         """
         turns = self._turns.get(principal)
         if turns is None:
@@ -81,7 +82,6 @@ class EarlyBytes:
     """Counts the bytes of pieces that wait in memory for those before them."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._of: Counter[str] = Counter()
 
     @contextmanager

@@ -1,12 +1,15 @@
-"""`Copies`: files of this machine, its containers and nodes, opened, read and written for callers that copy them.
+"""`Copies`: files of this machine, its containers and nodes, opened, read and written for callers that copy
+them.
 
-A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and write what files there are
-without it. Where lists are in force, they judge `outlive cp` with the path, as a command, and once more with the path that this has led
-to, when it is open: links and renames in between change nothing. What is outlive's own is never copied
-(`files.wall`). On a node the same is asked of its server, which decides once more, about the token that this server shows there.
+A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and
+write what files there are without it. Where lists are in force, they judge `outlive cp` with the path, as a
+command, and once more with the path that this has led to, when it is open: links and renames in between
+change nothing. What is outlive's own is never copied (`files.wall`). On a node the same is asked of its
+server, which decides once more, about the token that this server shows there.
 
-An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a caller whose server was
-started again opens another one and goes on: what was written is in an unfinished file beside its place.
+An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a
+caller whose server was started again opens another one and goes on: what was written is in an unfinished file
+beside its place.
 """
 
 import asyncio
@@ -50,7 +53,7 @@ Members = Mapping[str, Any]
 
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
 _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
-# What is said of what was opened; a node of an older version does not say all of it.
+# What is said of what was opened.
 _FOUND = ("entry", "machine", "folders")
 
 
@@ -66,7 +69,9 @@ class FileNodes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _CopyPlace:
-    """A machine and a path there: absolute, or below the home folder or (`process_id`) the process's folder, as the node knows them."""
+    """A machine and a path there: absolute, or below the home folder or (`process_id`) the process's folder,
+    as the node knows them.
+    """
 
     location: Location
     path: str
@@ -85,7 +90,6 @@ class Copies:
         lines: TypedLines,
         events: EventPublisher,
     ) -> None:
-        """Take where relative paths begin and what is refused, and what is asked about places, callers and lists."""
         self._wall = Wall([settings.state_dir], settings.own_files)
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
@@ -100,7 +104,8 @@ class Copies:
         """Open a file or folder for a copy; what `FileOpened` has.
 
         Raises:
-            CommandRefused: The caller may not run any command there, or the lists do not allow the path, or what it leads to.
+            CommandRefused: The caller may not run any command there, or the lists do not allow the path, or
+            what it leads to.
             AccessDenied: `path_refused`.
             InvalidState: `file_missing`, `file_failed`.
             ProcessNotFound: The place is neither a node nor a process.
@@ -137,7 +142,9 @@ class Copies:
         return {"copy": name, "place": location.backend, "path": opened.path, **found}
 
     async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
-        """Do what is asked in an open copy; return the answer's members, and the bytes of a piece that was read.
+        """Do what is asked in an open copy.
+
+        Return the answer's members, and the bytes of a piece that was read.
 
         Raises:
             InvalidState: `copy_unknown`; `file_missing`, `file_failed`, `file_changed`.
@@ -168,7 +175,10 @@ class Copies:
         return {"done": True}
 
     async def close(self) -> None:
-        """Close everything; what was written stays, finished or not. A disk that is busy with a piece is not waited for."""
+        """Close everything; what was written stays, finished or not.
+
+        A disk that is busy with a piece is not waited for.
+        """
         self._open.close_all()
         self._threads.close()
 
@@ -192,7 +202,8 @@ class Copies:
             text = f"{shown_name(asked.place)} waits for a place: it has no files yet."
             raise InvalidState("process_queued", text)
         if location.is_elsewhere and not os.path.isabs(folder):
-            # Its caller has named no folder, or one below the node's own: the node knows which, and the process by the same id.
+            # Its caller has named no folder, or one below the node's own: the node knows which, and the
+            # process by the same id.
             return _CopyPlace(location, asked.path, process.process_id)
         return _CopyPlace(location, wire_name(os.path.join(folder, name_bytes(asked.path))))
 
@@ -209,9 +220,9 @@ class Copies:
                 writes=asked.write,
                 node=location.backend,
                 there=str(answer["copy"]),
-                path=str(answer.get("path", "")),
+                path=str(answer["path"]),
             )
-            return opened, {name: answer[name] for name in _FOUND if name in answer}
+            return opened, {name: answer[name] for name in _FOUND}
         root = await self._threads.run(
             by.principal,
             lambda: _root_of(place, self._wall, self._open_root, writes=asked.write),
@@ -267,7 +278,9 @@ class Copies:
     async def _write(
         self, opened: OpenCopy, root: FileRoot, asked: FileWrite, data: bytes | memoryview
     ) -> Members:
-        """Write a piece behind the one before it: several are on their way at once, and the unfinished file has no holes."""
+        """Write a piece behind the one before it: several are on their way at once, and the unfinished file
+        has no holes.
+        """
         deadline = time.monotonic() + _EARLY_S
         of, run, moved = opened.by.principal, self._threads.run, opened.moved
 

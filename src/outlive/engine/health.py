@@ -1,54 +1,64 @@
 """`Health`: whether commands can be started just now, and what is known of the places where they run.
 
-What keeps the state folder from being written: `DiskWatch`, the one place that every door asks (decision 136).
+What keeps the state folder from being written: `DiskWatch`, the one place that every door asks (decision
+136).
 
-A server whose disk is full, read-only or gone lives on: it reads, ends commands and removes them, starts nothing, and says
-`degraded`. Once the disk takes writes again the registry goes back into its file, and everything is as before.
+A server whose disk is full, read-only or gone lives on: it reads, ends commands and removes them, starts
+nothing, and says `degraded`. Once the disk takes writes again the registry goes back into its file, and
+everything is as before.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import time
 
 from outlive.backends.contract import Backend, NodeState
+from outlive.backends.keeper_link import identity_of
 from outlive.core.errors import BackendUnavailable, OutliveError, StoreCorrupt, error_from_slug
 from outlive.core.hints import MEANINGS
-from outlive.core.layout import Degraded
+from outlive.core.layout import Degraded, Layout
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.keeper.common.disk import look_at, probe
+from outlive.keeper.common.lock_proof import wake_supervisor
 from outlive.store.registry import Registry
 
 _logger = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # one system call in a thread
+_LOOK_S = 1.0  # a few system calls in a thread
 
 
 class DiskWatch:
-    """Looks at the state folder's disk once a second. Used from the engine's loop.
-
-    Attributes:
-        degraded: Why nothing can be written now; None: everything can.
-    """
+    """Looks at the state folder's disk once a second. Used from the engine's loop."""
 
     def __init__(self, root: str, registry: Registry) -> None:
-        """Name the state folder; nothing is looked at yet."""
         self._root = root
+        self._folders = (Layout(root).waiting, Layout(root).notes)
         self._registry = registry
         self._identity: tuple[int, int] | None = None
         self._turn = asyncio.Lock()
-        self.degraded: Degraded | None = None
+        self._found: Degraded | None = None
+
+    @property
+    def degraded(self) -> Degraded | None:
+        """Why nothing can be written now; None: everything can."""
+        return "disk_silent" if self._registry.is_silent else self._found
 
     async def open(self) -> None:
         """Take the state folder as it is now: another one in its place later on is not ours."""
-        self._identity = await asyncio.to_thread(_identity, self._root)
+        self._identity = await asyncio.to_thread(identity_of, self._root)
         await self.look()
 
     async def look(self) -> Degraded | None:
-        """Look now; return what is found, which is reported from now on. A registry in memory is put back into its file.
+        """Look now; return what is found, which is reported from now on.
+
+        A registry in memory is put back into its file.
 
         By trying where the registry was refused: a quota, or an error of the disk, is not seen otherwise.
         """
+        if self._registry.is_silent:  # a look would wait as well
+            return "disk_silent"
         async with self._turn:
             is_doubtful = self._registry.is_refused or self._registry.is_in_memory
             found = await asyncio.to_thread(self._find, is_doubtful=is_doubtful)
@@ -56,23 +66,24 @@ class DiskWatch:
                 await self._registry.move_to_disk()
                 if self._registry.is_in_memory:
                     found = "disk_full"  # it has room again, but not for all of it
-        if found != self.degraded:
+        if found != self._found:
             if found is None:
                 _logger.warning("the state folder can be written again")
             else:
                 _logger.warning("the state folder cannot be written", extra={"degraded": found})
-        self.degraded = found
+        self._found = found
         return found
 
     def view(self) -> dict[str, str]:
         """Return the member that answers have while the disk takes nothing: `degraded`; else none."""
-        return {} if self.degraded is None else {"degraded": self.degraded}
+        found = self.degraded
+        return {} if found is None else {"degraded": found}
 
     def sentence(self) -> str:
         """Return the same for people, in one line; empty while everything is as it should be."""
-        if self.degraded is None:
+        if (found := self.degraded) is None:
             return ""
-        error = self._error(self.degraded)
+        error = self._error(found)
         return f"degraded: {error.code}. {error.message} {error.hint}"
 
     async def check(self) -> None:
@@ -84,6 +95,15 @@ class DiskWatch:
         if (found := await self.look()) is not None:
             raise self._error(found)
 
+    def check_in_place(self) -> None:
+        """Return at once, by what was found last.
+
+        Raises:
+            OutliveError: `folder_gone`.
+        """
+        if self._found == "folder_gone":
+            raise self._error(self._found)
+
     @staticmethod
     def _error(found: Degraded) -> OutliveError:
         return error_from_slug(found, MEANINGS[found])
@@ -92,26 +112,25 @@ class DiskWatch:
         """Look from time to time, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
+            # Supervisor and guardian continue each other; a command may have stopped both.
+            await asyncio.to_thread(wake_supervisor, Layout(self._root).supervisor_pid)
             try:
                 await self.look()
             except (OSError, StoreCorrupt) as error:
                 _logger.warning("the state folder cannot be looked at", extra={"reason": str(error)})
 
     def _find(self, *, is_doubtful: bool) -> Degraded | None:
-        if _identity(self._root) != self._identity:
+        if identity_of(self._root) != self._identity:
             return "folder_gone"
+        for folder in self._folders:  # a person may have removed one
+            if not os.path.isdir(folder):
+                with contextlib.suppress(OSError):
+                    os.makedirs(folder, mode=0o700, exist_ok=True)
         return probe(self._root) if is_doubtful else look_at(self._root)
 
 
-def _identity(root: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(root)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 _FINDING_S = 1.0
+_ANSWER_S = 5.0  # keeper and registry answer within milliseconds, under load within a second
 _PROBE = "ready"  # a counter that is written to see whether the registry can be
 
 
@@ -121,7 +140,6 @@ class Health:
     def __init__(
         self, backend: Backend, registry: Registry, *, disk: DiskWatch, reconciliation: Reconciliation
     ) -> None:
-        """Take what a start depends on."""
         self._backend = backend
         self._registry = registry
         self._disk = disk
@@ -131,11 +149,21 @@ class Health:
         """Return when the keeper has answered and the registry was written just now: commands can be started.
 
         Raises:
-            BackendUnavailable: One of them does not answer within its deadline (10 s at most; 1 s as long as something is
-                being found again, which `details` show).
+            BackendUnavailable: One of them does not answer within its deadline (5 s at most; 1 s as long as
+                something is being found again, which `details` show).
             OutliveError: What `disk` says of a state folder that cannot be written.
         """
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                await self._try_all()
+        except TimeoutError:
+            await self._disk.check()  # a frozen disk makes all of them silent
+            raise BackendUnavailable("timeout", f"No answer within {_ANSWER_S:.0f} s.") from None
+
+    async def _try_all(self) -> None:
         await self._disk.check()
+        # Before the keeper is asked: a frozen disk silences both, and the registry tells it apart.
+        self._registry.count_to(_PROBE, int(time.time()))
         progress = self._reconciliation.progress
         try:
             async with asyncio.timeout(None if progress is None else _FINDING_S):
@@ -144,7 +172,6 @@ class Health:
             text = "The keeper has not answered yet since this server was started."
             details = {} if progress is None else {"finding": progress.view()}
             raise BackendUnavailable("keeper_unavailable", text, details=details) from None
-        self._registry.count_to(_PROBE, int(time.time()))
         await self._registry.flush()
         await self._disk.check()  # what the registry was refused is known now
 

@@ -1,11 +1,12 @@
 """`Lookup`: from what a caller wrote to the one process that is meant; the same at every door.
 
-What may stand there, in the order in which it counts: a process id; `@last`, the caller's newest start; a command's id (`cmd_…`); a short
-id of the caller's project ("p7"); a name ("web"), of what lives before what has ended; the end of an id, as lists show it; the pid of
-what lives. A word that could mean two processes means none: the caller is asked for more of an id (`process_ambiguous`).
+What may stand there, in the order in which it counts: a process id; `@last`, the caller's newest start; a
+command's id (`cmd_…`); a short id of the caller's project ("p7"); a name ("web"), of what lives before what
+has ended; the end of an id, as lists show it; the pid of what lives. A word that could mean two processes
+means none: the caller is asked for more of an id (`process_ambiguous`).
 
-Whatever it finds is the caller's own (`Asker`): another principal's process is not distinguished from none. What the caller may do to
-it is checked where it is done (`AuditedControls`).
+Whatever it finds is the caller's own (`Asker`): another principal's process is not distinguished from none.
+What the caller may do to it is checked where it is done (`AuditedControls`).
 """
 
 import asyncio
@@ -31,7 +32,8 @@ from outlive.store.rows import ProcessFilter
 
 # Of as many of the newest processes an id's end is looked for: reading them takes some 20 ms, in a thread.
 _RECENT = 1000
-# Newest processes among which the newest visible one is: what comes before it are private ones, and shells of terminals.
+# Newest processes among which the newest visible one is: what comes before it are private ones, and shells of
+# terminals.
 _FEW = 50
 _MOST_DIGITS = 10  # a pid is below 2**31; more digits are no number that SQLite need be asked for
 _SHOWN_IDS = 5  # in a message
@@ -41,8 +43,8 @@ _SHOWN_IDS = 5  # in a message
 class Asker:
     """The caller of a lookup.
 
-    `project` is the folder that it works in; "" is none, and None says nothing of it: then names count that only one project has.
-    `connection_id`: what is private to that connection is found, too.
+    `project` is the folder that it works in; "" is none, and None says nothing of it: then names count that
+    only one project has. `connection_id`: what is private to that connection is found, too.
     """
 
     principal: str
@@ -59,13 +61,12 @@ class Asker:
 class Lookup:
     """Finds the process that a word means. On the engine's loop only.
 
-    A name counts before the end of an id, and not after it: of a thousand processes one in thirty has an id that ends in the three
-    letters of "web", and `stop web` must never be about that one. Six characters are what lists show of an id; a word of six that is a
-    name, too, is therefore asked about.
+    A name counts before the end of an id, and not after it: of a thousand processes one in thirty has an id
+    that ends in the three letters of "web", and `stop web` must never be about that one. Six characters are
+    what lists show of an id; a word of six that is a name, too, is therefore asked about.
     """
 
     def __init__(self, queries: Queries) -> None:
-        """Take what finds processes by their ids."""
         self._queries = queries
 
     async def find(self, word: str, asker: Asker) -> Process:
@@ -97,7 +98,10 @@ class Lookup:
         return await self._queries.find(next(iter(found)))
 
     async def _records(self, word: str, asker: Asker) -> dict[str, ProcessRecord]:
-        """Return all that a word could mean, by their ids; what counts first hides what counts later where that is safe."""
+        """Return all that a word could mean, by their ids.
+
+        What counts first hides what counts later where that is safe.
+        """
         if word == LAST:
             newest = [one for one in await self._visible(asker, limit=_FEW) if one.terminal is None]
             return _by_id(newest[:1])
@@ -105,11 +109,13 @@ class Lookup:
             return _by_id((await self._visible(asker, in_project=False, command_id=word))[:1])
         if (number := number_of(word)) is not None:
             numbered = await self._visible(asker, number=number)
-            # One id in a thousand ends in "p7": what the project does not know must not be another process by chance.
+            # One id in a thousand ends in "p7": what the project does not know must not be another process by
+            # chance.
             if numbered or len(word) < SHORT_LENGTH:
                 return _by_id(numbered[:1])
         found = await self._named(word, asker) if is_name(word) else {}
-        # A word that reads as what lists show of an id may be meant so, whatever else it is: neither may hide the other.
+        # A word that reads as what lists show of an id may be meant so, whatever else it is: neither may hide
+        # the other.
         if not found or len(word) == SHORT_LENGTH:
             found |= await self._ending(word, asker)
         if word.isascii() and word.isdigit() and len(word) <= _MOST_DIGITS:
@@ -117,7 +123,10 @@ class Lookup:
         return found
 
     async def _named(self, name: str, asker: Asker) -> dict[str, ProcessRecord]:
-        """Return what lives under a name, else what ended last of it; of several projects where the caller has named none."""
+        """Return what lives under a name, else what ended last of it.
+
+        Of several projects where the caller has named none.
+        """
         living = await self._visible(asker, in_project=asker.project is not None, name=name, states=NOT_ENDED)
         if living:
             return _by_id(_preferred(living, asker))
@@ -136,7 +145,9 @@ class Lookup:
         return _by_id(one for one in recent if one.process_id.endswith(end))
 
     async def _of_pid(self, pid: int, asker: Asker) -> dict[str, ProcessRecord]:
-        """Return what lives under a pid, checked with its start time: the kernel gives pids again, and to anyone."""
+        """Return what lives under a pid, checked with its start time: the kernel gives pids again, and to
+        anyone.
+        """
         living = await self._visible(asker, in_project=False, pid=pid, states=NOT_ENDED)
         found = []
         for record in living:
@@ -162,8 +173,8 @@ class Lookup:
     ) -> list[ProcessRecord]:
         """Return what a caller may see of the newest that match, newest first.
 
-        `in_project`: only those of the caller's project; for `@last` and short ids, a caller that has said nothing of a project has the
-        one that no project is.
+        `in_project`: only those of the caller's project; for `@last` and short ids, a caller that has said
+        nothing of a project has the one that no project is.
         """
         wanted = ProcessFilter(
             principal=asker.principal,
@@ -185,7 +196,10 @@ class Lookup:
 
 
 def _not_found(word: str, elsewhere: ProcessRecord | None = None) -> ProcessNotFound:
-    """Return the error for a word that means no process of the caller's; one of that name in another project stands in its hint."""
+    """Return the error for a word that means no process of the caller's.
+
+    One of that name in another project stands in its hint.
+    """
     hint, details = "", {}
     if elsewhere is not None:
         where = "no project" if elsewhere.project is None else f"the project {elsewhere.project}"
@@ -196,7 +210,10 @@ def _not_found(word: str, elsewhere: ProcessRecord | None = None) -> ProcessNotF
 
 
 def _preferred(records: Iterable[ProcessRecord], asker: Asker) -> list[ProcessRecord]:
-    """Return those of no project where the caller has named no project and there are some; else all of them."""
+    """Return those of no project where the caller has named no project and there are some.
+
+    Else all of them.
+    """
     found = list(records)
     if asker.project is None:
         return [one for one in found if one.project is None] or found

@@ -1,4 +1,5 @@
-"""`OpenCopies`: the files and folders that callers have opened to read or to write them, how many, and for how long.
+"""`OpenCopies`: the files and folders that callers have opened to read or to write them, how many, and for
+how long.
 
 What an `OpenCopy` is asked is done elsewhere (`engine.files`); what may be asked about it is said here.
 """
@@ -23,7 +24,8 @@ from outlive.operations.files import FileAsked, FileDigest, FileDrop, FileMake, 
 Members = Mapping[str, Any]
 
 _RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
-# Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens it again, if it still lives.
+# Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens
+# it again, if it still lives.
 _MOST_OPEN = 64
 _MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand where its limit was not raised
 
@@ -32,7 +34,8 @@ _MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand wher
 class OpenCopy:
     """One open copy: here it has a root, on a node the name that the node has given it.
 
-    Lists and callers' bounds were judged for one direction (`writes`), and may refuse the other: each copy goes in its own only.
+    Lists and callers' bounds were judged for one direction (`writes`), and may refuse the other: each copy
+    goes in its own only.
     """
 
     by: Owner
@@ -40,7 +43,7 @@ class OpenCopy:
     writes: bool
     node: str = ""
     there: str = ""
-    path: str = ""  # where it really lies, absolute; empty where a node of an older version does not say it
+    path: str = ""  # where it really lies, absolute
     root: FileRoot | None = None
     used_at: float = 0.0
     read_bytes: int = 0
@@ -50,7 +53,8 @@ class OpenCopy:
     def check_asked(self, asked: FileAsked) -> None:
         """Let pass what goes in this copy's direction.
 
-        What lies in a folder that is written is shown, without its content: a caller that copies into it has to know what is there.
+        What lies in a folder that is written is shown, without its content: a caller that copies into it has
+        to know what is there.
 
         Raises:
             InvalidRequest: It goes in the other one.
@@ -63,10 +67,11 @@ class OpenCopy:
             raise InvalidRequest("invalid_params", text, hint="Open another one: file_open with `write`.")
 
     def check_answered(self, asked: FileAsked, found: Members) -> None:
-        """Let a digest pass of what is written that tells whether a file is the same, and nothing about its bytes one by one.
+        """Let a digest pass of what is written that tells whether a file is the same, and nothing about its
+        bytes one by one.
 
-        An unfinished file (`key`) is digested by any stretch: only a caller that knows its source's size, and its time to the
-        nanosecond, has its name.
+        An unfinished file (`key`) is digested by any stretch: only a caller that knows its source's size, and
+        its time to the nanosecond, has its name.
 
         Raises:
             InvalidRequest: A stretch of the file would be read by it.
@@ -93,10 +98,13 @@ class OpenCopies:
 
     @contextmanager
     def room_for(self, principal: str) -> Iterator[None]:
-        """Keep a place for one that is being opened while the block runs; what has rested longest is closed for it.
+        """Keep a place for one that is being opened while the block runs.
+
+        What has rested longest is closed for it.
 
         Raises:
-            LimitExceeded: `copy_limit`: nothing is open that could be closed; all places are taken by what is being opened.
+            LimitExceeded: `copy_limit`: nothing is open that could be closed; all places are taken by what is
+            being opened.
         """
         self._make_room(principal)
         self._opening[principal] += 1
@@ -108,7 +116,10 @@ class OpenCopies:
                 del self._opening[principal]
 
     def add(self, opened: OpenCopy) -> str:
-        """Take one that was opened; return its name, which is as good as a key: what one caller has opened is used by no other."""
+        """Take one that was opened.
+
+        Return its name, which is as good as a key: what one caller has opened is used by no other.
+        """
         name = secrets.token_hex(16)
         opened.used_at = time.monotonic()
         self._open[name] = opened
@@ -124,7 +135,8 @@ class OpenCopies:
         """Close one that is open; on its node it is closed by what has it there."""
         opened = self._open.pop(name)
         if opened.root is not None:
-            # What its threads still do has descriptors of its own, and what they begin fails with an error (`FileRoot.close`).
+            # What its threads still do has descriptors of its own, and what they begin fails with an error
+            # (`FileRoot.close`).
             opened.root.close()
         counts = {"bytes_read": opened.read_bytes, "bytes_written": opened.written_bytes}
         self.publish("copied", opened.by, {**opened.details, **counts})
@@ -150,7 +162,10 @@ class OpenCopies:
         )
 
     def _wait(self) -> None:
-        """Wait until the one that rests longest has rested too long; it holds a descriptor, which keeps a file system mounted."""
+        """Wait until the one that rests longest has rested too long.
+
+        It holds a descriptor, which keeps a file system mounted.
+        """
         if self._rest is None and self._open:
             oldest = min(one.used_at for one in self._open.values())
             left_s = max(0.0, oldest + _RESTED_S - time.monotonic())

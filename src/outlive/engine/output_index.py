@@ -1,7 +1,8 @@
-"""`OutputIndex`: has indexes made of what processes have written, by a program beside the server (`store/search/index_maker.py`).
+"""`OutputIndex`: has indexes made of what processes have written, by a program beside the server
+(`store/search/index_maker.py`).
 
-That program finds by itself what is missing, and ends when nothing is: here is only decided when it is started. Nothing waits for it,
-and without it a search reads the logs.
+That program finds by itself what is missing, and ends when nothing is: here is only decided when it is
+started. Nothing waits for it, and without it a search reads the logs.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from outlive.store.log_mask import noted_patterns
 from outlive.store.search.log_index import GROUP_BYTES, LEAST_BYTES, key_of
 
 _MAKER = "outlive.store.search.index_maker"
-# After the server's start and after an end: what comes in bursts is indexed together, and no start of a server is slower.
+# After the server's start and after an end: what comes in bursts is indexed together, and no start of a
+# server is slower.
 _SETTLE_S = 30.0
 _LOOK_S = 600.0  # for what has run so long that part of its log is final
 _REAPED_S = 5.0  # a killed process is gone at once, unless the machine hangs
@@ -36,7 +38,6 @@ class OutputIndex:
     def __init__(
         self, layout: Layout, table: ProcessTable, *, redactor: Redactor, events: EventPublisher
     ) -> None:
-        """Take what lives, and by which rules output is shown."""
         self._layout = layout
         self._table = table
         self._redactor = redactor
@@ -46,7 +47,8 @@ class OutputIndex:
     async def run(self) -> None:
         """Have indexes made from time to time, for ever. Cancellation: the program beside ends, too."""
         if key_of(self._redactor) != await asyncio.to_thread(self._key_of_maker):
-            return  # with --redact=off or secrets the program would hide more than is shown: searches read the logs
+            # with --redact=off or secrets the program would hide more than is shown: searches read the logs
+            return
         unsubscribe = self._events.subscribe(self._heard, kinds={ProcessClosed})
         try:
             while True:

@@ -1,9 +1,11 @@
 """`OutputSearch`: lines that match in the output of all of a principal's processes, the newest process first.
 
-A search is asked for in slices: each returns what it has found within a short time, and where the next one goes on. So the caller
-gets matches as they are found, and a search that its caller does not go on with has ended. Nothing of it is kept in between.
+A search is asked for in slices: each returns what it has found within a short time, and where the next one
+goes on. So the caller gets matches as they are found, and a search that its caller does not go on with has
+ended. Nothing of it is kept in between.
 
-Every line is compared as `store/search/line_search.py` reads it, after redaction, and only processes that the caller's filter names are read.
+Every line is compared as `store/search/line_search.py` reads it, after redaction, and only processes that the
+caller's filter names are read.
 """
 
 import asyncio
@@ -31,15 +33,17 @@ from outlive.store.search.log_index import LogIndex, key_of
 
 # In one visit to a thread: a search whose caller has left ends within so much, and others get their turn.
 _VISIT_S = 0.05
-# Threads that read at a time, of all callers together: the rest of the machine is for the commands. Both serve one search while there is
-# no other one; on one processor the second would only be in the way. Their priority is the usual one: each holds the interpreter's lock now and
-# then, and with a lower one the event loop would wait for a thread that the kernel does not run.
+# Threads that read at a time, of all callers together: the rest of the machine is for the commands. Both
+# serve one search while there is no other one; on one processor the second would only be in the way. Their
+# priority is the usual one: each holds the interpreter's lock now and then, and with a lower one the event
+# loop would wait for a thread that the kernel does not run.
 _AT_ONCE = 2
 _PROCESSORS = len(os.sched_getaffinity(0))
 # A part that one thread is given: about a visit's work. Small outputs cost some system calls each.
 _PART_BYTES = 16 * 1024 * 1024
 _PART_PROCESSES = 50
-# So much is read ahead of what is searched first: it is lost where the slice ends before that is done, 0.1 s of a processor.
+# So much is read ahead of what is searched first: it is lost where the slice ends before that is done, 0.1 s
+# of a processor.
 _AHEAD_BYTES = 32 * 1024 * 1024
 # A slice that has found something ends after so long: a person sees matches as they come, not one by one.
 _SOON_S = 0.2
@@ -50,8 +54,9 @@ _PAGE = 200  # records that are listed at a time
 class Wanted:
     """What is looked for, and where.
 
-    `processes` has the principal whose processes are searched; with `only` that one is searched alone. `context` is the number
-    of lines shown around a match, `most_each` the number of matching lines of one process after which the next one is searched.
+    `processes` has the principal whose processes are searched; with `only` that one is searched alone.
+    `context` is the number of lines shown around a match, `most_each` the number of matching lines of one
+    process after which the next one is searched.
     """
 
     query: LineQuery
@@ -71,10 +76,12 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchSlice:
-    """What one slice has found, in the order of the search; `next` is where to go on, None once everything was searched.
+    """What one slice has found, in the order of the search; `next` is where to go on, None once everything
+    was searched.
 
-    `processes` were searched to their end in it, `read_bytes` of output read. `searched_bytes` is how much output it has searched, what an
-    index excludes included, and `left_bytes` how much lies behind `next`, about. The output of `unreadable` processes could not be read.
+    `processes` were searched to their end in it, `read_bytes` of output read. `searched_bytes` is how much
+    output it has searched, what an index excludes included, and `left_bytes` how much lies behind `next`,
+    about. The output of `unreadable` processes could not be read.
     """
 
     hits: list[SearchHit]
@@ -98,7 +105,9 @@ class OutputSearch:
         table: ProcessTable,
         registry: Registry,
     ) -> None:
-        """Find processes by `queries`, their folders by `layout`, and hide by `redaction`; `table` and `registry` say how much there is."""
+        """Find processes by `queries`, their folders by `layout`, and hide by `redaction`; `table` and
+        `registry` say how much there is.
+        """
         self._table = table
         self._registry = registry
         self._layout = layout
@@ -111,7 +120,9 @@ class OutputSearch:
     async def find(
         self, wanted: Wanted, *, begin: SearchPlace | None = None, limit: int, within_s: float
     ) -> SearchSlice:
-        """Search from `begin` on until `limit` lines were found or `within_s` seconds are over; sooner if something was found.
+        """Search from `begin` on until `limit` lines were found or `within_s` seconds are over.
+
+        Sooner if something was found.
 
         Cancellation: safe; the threads that read end within 50 ms.
         """
@@ -150,7 +161,10 @@ class OutputSearch:
         )
 
     def open_log(self, record: ProcessRecord) -> OutputLog:
-        """Return a process's output as it is shown to callers; it may be read in a thread, which closes it."""
+        """Return a process's output as it is shown to callers.
+
+        It may be read in a thread, which closes it.
+        """
         hiding = self._redaction.hiding(record, is_over=lambda: record.is_complete, held=_not_waiting)
         return OutputLog(self._layout.process(record.process_id), hiding=hiding)
 
@@ -164,7 +178,8 @@ class OutputSearch:
     async def _visit(
         self, walk: "_Walk", part: "Sequence[_Reading]", most: int, *, most_bytes: int | None = None
     ) -> None:
-        # Taken for each visit anew: a slice that waits for a slow registry, or a slow caller, keeps no other out.
+        # Taken for each visit anew: a slice that waits for a slow registry, or a slow caller, keeps no other
+        # out.
         async with self._turns:
             await asyncio.to_thread(walk.visit, part, most, most_bytes)
 
@@ -334,13 +349,17 @@ class _Walk:
         return bool(records)
 
     def parts(self) -> tuple[list[_Reading], list[_Reading]]:
-        """Return what two threads may search now: the next processes, and those behind them, not too far ahead."""
+        """Return what two threads may search now: the next processes, and those behind them, not too far
+        ahead.
+        """
         open_ = [one for one in self._readings if not one.is_over]
         first = _part(open_)
         return first, _part(open_[len(first) :])
 
     def visit(self, part: Sequence[_Reading], most: int, most_bytes: int | None) -> None:
-        """Search a part for 50 ms, or until `most` lines were found, or about `most_bytes` were read, or to its end."""
+        """Search a part for 50 ms, or until `most` lines were found, or about `most_bytes` were read, or to
+        its end.
+        """
         until = time.monotonic() + _VISIT_S
         found = 0
         for reading in part:
@@ -357,11 +376,14 @@ class _Walk:
             found += len(reading.hits)
 
     def gather(self, limit: int) -> None:
-        """Take over what was found, in the order of the search, up to the first process that was not searched to its end."""
+        """Take over what was found, in the order of the search, up to the first process that was not searched
+        to its end.
+        """
         while self._readings:
             reading = self._readings[0]
             if len(reading.hits) > limit - len(self.hits):
-                # It was searched ahead, and what came before it has left less room: it is searched again from its beginning.
+                # It was searched ahead, and what came before it has left less room: it is searched again from
+                # its beginning.
                 reading.begin_at(reading.begin)
                 return
             self.hits += reading.hits
@@ -389,7 +411,9 @@ def _part(readings: Sequence[_Reading]) -> list[_Reading]:
 
 
 def _bytes_behind(record: ProcessRecord, place: SearchPlace) -> int:
-    """Return how much of a process's output is searched from a place on, as far as it was written when it was listed."""
+    """Return how much of a process's output is searched from a place on, as far as it was written when it was
+    listed.
+    """
     if place.stream:
         return max(0, record.stderr_bytes - place.offset)
     return max(0, record.stdout_bytes - place.offset) + record.stderr_bytes

@@ -1,7 +1,7 @@
 """`ProcessRegistry`: processes by the name of the request that started them, and by pid (promise S4.8).
 
-A view of the engine's processes for programs that think in request ids and pids. It keeps nothing in memory: names
-are on disk with the processes, so that they survive restarts.
+A view of the engine's processes for programs that think in request ids and pids. It keeps nothing in memory:
+names are on disk with the processes, so that they survive restarts.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class ProcessInfo:
     """What the registry knows of a process; times are aware UTC.
 
     `request_id` is the name it was registered under, else the id of the request that started it, else its
-    process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and `termination_signal`
-    are set when it was ended by us. `output_lost`: some of what it wrote is not in the log. `left`: how many processes it
-    has left running after its own end. `is_reachable`: false while its node is away, and the rest is what was known last.
-    `redacted`: how many secrets are stars in `command`.
+    process id. `exit_code` is minus the signal's number after a signal. `terminated_at` and
+    `termination_signal` are set when it was ended by us. `output_lost`: some of what it wrote is not in the
+    log. `left`: how many processes it has left running after its own end. `is_reachable`: false while its
+    node is away, and the rest is what was known last. `redacted`: how many secrets are stars in `command`.
     """
 
     pid: int | None
@@ -57,8 +57,8 @@ class Termination(TypedDict):
 class ProcessRegistry:
     """Finds and ends the processes of one principal, private ones of connections excepted.
 
-    Every process of the principal is registered from its start; `register` gives it another name. Use it from the
-    event loop of the engine, inside `async with engine`.
+    Every process of the principal is registered from its start; `register` gives it another name. Use it from
+    the event loop of the engine, inside `async with engine`.
     """
 
     def __init__(
@@ -117,9 +117,11 @@ class ProcessRegistry:
         return None if process is None else _info(process.record)
 
     async def list_all(self, *, limit: int = 1000, running: bool | None = None) -> list[ProcessInfo]:
-        """Return the newest registered processes, newest first: running (True), ended (False), or both (None)."""
+        """Return the newest registered processes, newest first: running (True), ended (False), or both
+        (None).
+        """
         wanted = ProcessFilter(principal=self._principal, active=running)
-        records = await self._engine.queries.list(wanted, limit=limit)
+        records = await self._engine.queries.list(wanted, limit=limit, may_lack=True)
         return [_info(record) for record in records if self._is_registered(record)]
 
     def leftovers(self) -> list[ProcessInfo]:
@@ -146,7 +148,8 @@ class ProcessRegistry:
             ProcessNotFound: It is not registered.
             InvalidState: `process_ended`: there is nothing left to end.
             InvalidRequest: Pass exactly one of the two.
-            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the
+            KILL.
 
         Cancellation: the end goes on.
         """

@@ -2,10 +2,12 @@
 
 `ConnectionProcesses`: which processes a connection has started, whichever server it was connected to then.
 
-What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb, and what goes with it.
+What a caller may do that lives in a process of ours: `check_reach`, the one rule for every verb, and what
+goes with it.
 
-A command that may do little must not get more by another one: whatever it can type into, signal or end is bound at
-least as much as the process in whose tree it lives. Which processes it sees, its principal decides, not this module.
+A command that may do little must not get more by another one: whatever it can type into, signal or end is
+bound at least as much as the process in whose tree it lives. Which processes it sees, its principal decides,
+not this module.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from outlive.backends.contract import Backend
 from outlive.core.command import Profile
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, CommandRefused, ProcessNotFound
-from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
+from outlive.core.identity import SHORT_LENGTH, ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE, Location
@@ -33,6 +35,9 @@ from outlive.store.end_sentences import with_missing
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
+
+_QUIET_S = 0.15  # as long as a pipeline's last program may take to be scheduled
+_SETTLES_S = 2.0  # nobody waits longer for an answer than for what a tree that computes may still write
 
 # Spelled out here because inside the class `list` is the method.
 _Chunks = list[OutputChunk]
@@ -56,7 +61,6 @@ class Queries:
         redaction: Redaction,
         questions: QuestionWatch,
     ) -> None:
-        """Take what knows of processes: the keeper's word, the registry's rows, the folders, what is watched."""
         self._layout = layout
         self._backend = backend
         self._table = table
@@ -69,8 +73,8 @@ class Queries:
     def live(self, *, principal: str | None = None) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.
 
-        Those of a principal only, if one is named. A finished one may be among them for some milliseconds, until its last
-        state is committed.
+        Those of a principal only, if one is named. A finished one may be among them for some milliseconds,
+        until its last state is committed.
         """
         return tuple(self._table.processes.candidates(ProcessFilter(principal=principal)))
 
@@ -106,7 +110,8 @@ class Queries:
     async def _stored(self, process_id: ProcessId) -> StoredProcess | None:
         row = await self._registry.find(process_id)
         if row is None or not (row.record.is_finished or self._reconciliation.is_over):
-            # Its folder knows more: the row was not written yet, or not brought up to date since the last server.
+            # Its folder knows more: the row was not written yet, or not brought up to date since the last
+            # server.
             found = await self._recovery.look_up(process_id)
             if self._table.synced.is_set():
                 row = found or row
@@ -131,14 +136,23 @@ class Queries:
             raise ProcessNotFound("process_not_found", "No such process is known.")
         return await self.find(records[0].process_id)
 
-    async def list(self, wanted: ProcessFilter | None = None, *, limit: int = 50) -> _Records:
-        """Return records, newest first, live and ended; the next page is `before=` the last one's id."""
+    async def list(
+        self, wanted: ProcessFilter | None = None, *, limit: int = 50, may_lack: bool = False
+    ) -> _Records:
+        """Return records, newest first, live and ended; the next page is `before=` the last one's id.
+
+        With `may_lack`, for a list that a person or an agent reads, what is in memory while the disk is
+        silent.
+        """
         wanted = wanted or ProcessFilter()
         await self._reconciliation.listed()
-        # Taken before the rows are read: a process that is filed away meanwhile must not fall between the two.
-        # Those of the caller alone, where it is named: what others have running costs the event loop nothing here.
+        # Taken before the rows are read: a process that is filed away meanwhile must not fall between the
+        # two. Those of the caller alone, where it is named: what others have running costs the event loop
+        # nothing here.
         live = sorted(self._table.processes.candidates(wanted), key=lambda one: one.process_id, reverse=True)
-        rows = await self._registry.list(wanted, limit=limit, without=[one.process_id for one in live])
+        rows = await self._registry.list(
+            wanted, limit=limit, without=[one.process_id for one in live], may_lack=may_lack
+        )
         records = [
             self._reconciliation.as_known(row).record for row in await rows_as_they_are(self._layout, rows)
         ]
@@ -153,10 +167,11 @@ class Queries:
         return records[:limit]
 
     async def ended_since(self, moment: datetime, *, limit: int) -> _Records:
-        """Return the newest `limit` records of what has ended since a moment, oldest first, once everything is known.
+        """Return the newest `limit` records of what has ended since a moment, oldest first, once everything
+        is known.
 
-        They are from the folders, which know all of an owner; what was removed meanwhile is left out. All rows are looked at, 10 ms
-        for ten thousand: for a question that is asked once in a server's life.
+        They are from the folders, which know all of an owner; what was removed meanwhile is left out. All
+        rows are looked at, 10 ms for ten thousand: for a question that is asked once in a server's life.
         """
         await self._reconciliation.over()
         rows = await self._registry.list(ProcessFilter(ended_since=moment), limit=limit)
@@ -168,8 +183,9 @@ class Queries:
     ) -> _Chunks:
         """Return output of both streams from `cursor` on, in the order it was written.
 
-        Zero or more chunks, at most 256 KiB; empty means "caught up", not "finished". A chunk with `is_gap` stands
-        for output the log no longer holds; `raw` shows secrets, too. The next cursor is `OutputChunk.after(cursor, chunks)`.
+        Zero or more chunks, at most 256 KiB; empty means "caught up", not "finished". A chunk with `is_gap`
+        stands for output the log no longer holds; `raw` shows secrets, too. The next cursor is
+        `OutputChunk.after(cursor, chunks)`.
 
         Cancellation: safe at any point; nothing is consumed.
         """
@@ -177,7 +193,8 @@ class Queries:
         return log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
 
     async def wait(self, process: Process, *, until: WaitUntil = "complete") -> None:
-        """Return when the process is complete (ended, output whole), closed (its streams ended too), waits for input, or asks.
+        """Return when the process is complete (ended, output whole), closed (its streams ended too), waits
+        for input, or asks.
 
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
@@ -186,13 +203,36 @@ class Queries:
         elif until == "input":
             await self._questions.until_waiting(process)
         elif until == "question":
-            with self._questions.watching(process):
-                await waiting.until(process, lambda one: one.is_asking or one.is_complete)
+            self._questions.watch(process)
+            await waiting.until(process, lambda one: one.is_asking or one.is_complete)
         else:
             await waiting.until(process, lambda one: one.is_closed)
 
+    async def settle(self, process: Process) -> None:
+        """Return when the output of a complete process is whole: for an answer that shows it and is the last.
+
+        What descendants write just after the end belongs to it: `cmd > >(tee log)`, a pipeline's last
+        program. So this waits until the streams are closed, or until nothing has come for 150 ms while all
+        that is left of the tree sleeps, as a server in the background does; at most 2 s.
+
+        Cancellation: safe.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + _SETTLES_S
+        while not process.is_closed and clock() < end:
+            size = _size(process)
+            try:
+                async with asyncio.timeout_at(min(end, clock() + _QUIET_S)):
+                    await waiting.until(process, lambda one, size=size: one.is_closed or _size(one) != size)  # type: ignore[misc] # bound at once
+            except TimeoutError:
+                if not (await self.observe(process)).is_busy:
+                    return
+
     async def known(self) -> None:
-        """Return when what lives is known after a restart: at once, mostly; a second after it when the keeper is silent."""
+        """Return when what lives is known after a restart: at once, mostly.
+
+        A second after it when the keeper is silent.
+        """
         await self._reconciliation.listed()
 
     def may_live(self) -> Iterator[tuple[int | None, str]]:
@@ -203,17 +243,20 @@ class Queries:
         yield from self._reconciliation.pids()
 
     async def observe(self, process: Process) -> Observation:
-        """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for input.
+        """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for
+        input.
 
         Nothing of a process that is finished. A millisecond or less in a thread; of many, `usage` is cheaper.
         """
         if process.record.pid is None or process.is_finished:
             return NOTHING
-        (seen,) = await self._backend.observe([process.process_id], has_stdin=process.has_stdin)
+        (seen,) = await self._backend.observe([process.process_id], has_stdin=process.may_ask)
         return seen
 
     async def usage(self, processes: Sequence[Process]) -> _Observations:
-        """Look at the trees of many processes, in this order: as `observe`, but for whether they wait for input."""
+        """Look at the trees of many processes, in this order: as `observe`, but for whether they wait for
+        input.
+        """
         living = [one for one in processes if one.record.pid is not None and not one.is_finished]
         seen = await self._backend.observe([one.process_id for one in living], has_stdin=False)
         found = dict(zip((one.process_id for one in living), seen, strict=True))
@@ -227,7 +270,9 @@ class Queries:
 
 
 async def rows_as_they_are(layout: Layout, rows: _Rows) -> _Rows:
-    """Return ended processes with what their logs lack now: a row does not know of a log that was cut since."""
+    """Return ended processes with what their logs lack now: a row does not know of a log that was cut
+    since.
+    """
 
     def look() -> _Rows:
         return [with_missing(row, layout.process(row.record.process_id)) for row in rows]
@@ -239,12 +284,13 @@ class ConnectionProcesses:
     """Which live processes a connection has started. On the engine's loop only."""
 
     def __init__(self, table: ProcessTable, recovery: Recovery) -> None:
-        """Take what knows of processes: the table of live ones, and whose connections were recovered."""
         self._table = table
         self._recovery = recovery
 
     def live_of(self, connection_id: str) -> list[Process]:
-        """Return the live processes that a connection started, oldest first (also complete ones not yet closed)."""
+        """Return the live processes that a connection started, oldest first (also complete ones not yet
+        closed).
+        """
         return _oldest_first(self._table.processes.of_connection(connection_id))
 
     def running_of(self, connection_id: str) -> list[Process]:
@@ -263,11 +309,18 @@ class ConnectionProcesses:
         }
 
 
+def _size(process: Process) -> int:
+    return process.status.stdout_bytes + process.status.stderr_bytes
+
+
 def _oldest_first(processes: list[Process]) -> list[Process]:
     return sorted(processes, key=lambda process: process.process_id)
 
 
-_HINT = "Act on processes of the caller's own profile or a stronger one; from outside of outlive every one can be reached."
+_HINT = (
+    "Act on processes of the caller's own profile or a stronger one; from outside of outlive every "
+    "one can be reached."
+)
 
 
 def check_raw(by: Owner) -> None:
@@ -294,8 +347,12 @@ async def record_inside(queries: Queries, process_id: str) -> ProcessRecord | No
 
     Args:
         queries: What knows processes.
-        process_id: As the guard has found it; where it was removed, every live process is possible.
+        process_id: As the guard has found it; where it was removed, or is "" (which one cannot be told),
+            every live process is possible. None is, where it is the end of an id: another server's process,
+            whose token from here says what it may do.
     """
+    if len(process_id) == SHORT_LENGTH:
+        return None
     with contextlib.suppress(ProcessNotFound):
         return (await queries.find(process_id)).record
     records = [process.record for process in queries.live()]

@@ -38,7 +38,9 @@ class Records:
         disk: DiskWatch,
         events: EventPublisher,
     ) -> None:
-        """Take the parts; `controls` end a process that is removed by force, `holders` know which names are free."""
+        """Take the parts; `controls` end a process that is removed by force, `holders` know which names are
+        free.
+        """
         self._registry = registry
         self._upkeep = upkeep
         self._feed = feed
@@ -89,7 +91,9 @@ class Records:
         self._events.publish_process(ProcessRelabeled, process)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
-        """Have the registry keep which audit log is this folder's, unless it knows one: a new one is distinguished by it."""
+        """Have the registry keep which audit log is this folder's, unless it knows one: a new one is
+        distinguished by it.
+        """
         if not await self._registry.counter(AUDIT_LOG):
             tell_name(functools.partial(self._registry.count_to, AUDIT_LOG))
 
@@ -103,7 +107,8 @@ class Records:
 
         Raises:
             InvalidState: `process_running`: it or its descendants still run, and `force` is not set.
-            BackendUnavailable: Its tree is not gone some seconds after the KILL, or the registry was not written.
+            BackendUnavailable: Its tree is not gone some seconds after the KILL, or the registry was not
+            written.
             StoreCorrupt: The disk refused it.
             LimitExceeded: `read_only`.
 

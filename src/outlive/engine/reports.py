@@ -1,11 +1,12 @@
-"""`Reports`: what the caller's processes did in a span of time, what the audit log says, which settings count, what a check finds.
+"""`Reports`: what the caller's processes did in a span of time, what the audit log says, which settings
+count, what a check finds.
 
-Counted is what the registry has: nothing samples anything. SQLite adds it up (`store.span_sums`), and `engine.span_counts` makes the answer of that.
+Counted is what the registry has: nothing samples anything. SQLite adds it up (`store.span_sums`), and
+`engine.span_counts` makes the answer of that.
 """
 
 import asyncio
 import contextlib
-import sys
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from outlive.core.layout import Layout
 from outlive.engine.queries import Queries
 from outlive.engine.span_counts import SpanCounts
 from outlive.engine.starts.start_queue import StartQueue
+from outlive.keeper.common.spawn import python_words
 from outlive.operations.reports import (
     AuditPage,
     AuditRequest,
@@ -48,7 +50,6 @@ class Reports:
     """Answers `statistics`, `groups`, `audit`, `settings` and `checks`. On the engine's loop only."""
 
     def __init__(self, layout: Layout, registry: Registry, *, queries: Queries, queue: StartQueue) -> None:
-        """Take where the audit log lies, what adds up, what knows processes, and what waits for its turn."""
         self._layout = layout
         self._registry = registry
         self._queries = queries
@@ -87,10 +88,12 @@ class Reports:
     async def checks(self) -> ChecksAnswer:
         """Return what `outlive doctor` finds on this machine, at most ten seconds old.
 
-        In a process of its own: what is tried out (signals, a subreaper, a group of processes) must not happen in a server.
+        In a process of its own: what is tried out (signals, a subreaper, a group of processes) must not
+        happen in a server.
 
         Raises:
-            BackendUnavailable: `timeout`: it has not ended in half a minute, or says nothing that can be read.
+            BackendUnavailable: `timeout`: it has not ended in half a minute, or says nothing that can be
+            read.
         """
         async with self._checking:  # asked for twice at once, it is done once
             now = time.monotonic()
@@ -146,7 +149,7 @@ class Reports:
 
 
 async def _check(state_dir: str) -> ChecksAnswer:
-    words = (sys.executable, "-m", "outlive", "doctor", "--json", "--state-dir", state_dir)
+    words = (*python_words(), "-m", "outlive", "doctor", "--json", "--state-dir", state_dir)
     doctor = await asyncio.create_subprocess_exec(
         *words,
         stdin=asyncio.subprocess.DEVNULL,

@@ -6,7 +6,8 @@ The engine's settings made from the server's: `engine_settings`.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from outlive.config import Settings
+from outlive.config import OPTIONS, Settings
+from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
 from outlive.engine.commands.containers import ContainerSettings
@@ -27,17 +28,17 @@ class EngineSettings:
 
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     `timeout_s` None means that a command may run for ever,
-    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block") waits
-    `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
-    `own_files` are outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
-    `standing_file` is the user's file of what is approved for always (None: nothing can be).
-    `runner` is the path of the native program, which may come to be there later (None: it never will).
-    `umask` and `nice` are those of commands whose caller names none (nice None: the keeper's own).
-    `notify_on` are the events that are notified of where a process asks for it: none without a webhook and a desktop.
-    `passes_trace`: commands get the span that they are as TRACEPARENT.
-    `callbacks` is what every command on this machine may do here, by a token of its own (None: nothing).
-    `gpus` are this machine's, by the names that drivers take: commands that need some are given some of them.
-    `redactor` hides secrets in output, commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
+    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block")
+    waits `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
+    `own_files` are outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes
+    them. `standing_file` is the user's file of what is approved for always (None: nothing can be). `runner`
+    is the path of the native program, which may come to be there later (None: it never will). `umask` and
+    `nice` are those of commands whose caller names none (nice None: the keeper's own). `notify_on` are the
+    events that are notified of where a process asks for it: none without a webhook and a program.
+    `passes_trace`: commands get the span that they are as TRACEPARENT. `callbacks` is what every command on
+    this machine may do here, by a token of its own (None: nothing). `gpus` are this machine's, by the names
+    that drivers take: commands that need some are given some of them. `redactor` hides secrets in output,
+    commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
     """
 
     state_dir: str
@@ -73,15 +74,12 @@ class EngineSettings:
         return bool(self.allowed_commands.names) or self.policy.is_active
 
 
-# What systemd (systemd.exec(5)), our unit and the server itself have noted for the server and its keeper: none of a
-# command's business. Nor is the span in which the server was started: it is not that of its later callers.
+# What is meant for the server, and none of a command's business: whatever an option reads, since a value may
+# be a secret; what systemd (systemd.exec(5)), our unit and the server itself have noted for the server and
+# its keeper; and the span in which the server was started, which is not that of its later callers.
 _OF_THE_SERVER = TRACE_VARIABLES | frozenset(
     {
-        # Keys for the collector: no secret of the server's environment reaches a command.
-        "OTEL_EXPORTER_OTLP_HEADERS",
-        "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
-        "OTEL_EXPORTER_OTLP_METRICS_HEADERS",
-        "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+        *(name for option in OPTIONS for name in option.env),
         EXTERNAL_VARIABLE,
         SOFT_LIMIT_VARIABLE,
         SERVICE_VARIABLE,
@@ -91,6 +89,8 @@ _OF_THE_SERVER = TRACE_VARIABLES | frozenset(
         "SYSTEMD_EXEC_PID",
     }
 )
+# What the code of OpenTelemetry and Ray reads, in the server and in its own helpers; and nodes' tokens.
+_OF_ITS_LIBRARIES = ("OTEL_", "RAY_", NODE_TOKEN)
 
 
 def engine_settings(
@@ -112,7 +112,11 @@ def engine_settings(
     """
     return EngineSettings(
         state_dir=state_dir,
-        environment={name: text for name, text in environment.items() if name not in _OF_THE_SERVER},
+        environment={
+            name: text
+            for name, text in environment.items()
+            if name not in _OF_THE_SERVER and not name.startswith(_OF_ITS_LIBRARIES)
+        },
         cwd=working_folder,
         grace_s=settings.grace_s,
         max_processes=settings.max_processes,
@@ -135,7 +139,7 @@ def engine_settings(
 
 
 def _notified(settings: Settings) -> frozenset[NotifyEvent]:
-    if not (settings.notify_webhook or settings.notify_ntfy or settings.notify_desktop):
+    if not (settings.notify_webhook or settings.notify_command):
         return frozenset()
     offered = {event for event in NOTIFY_EVENTS if event in settings.notify_on}
     return frozenset(offered - ({"silence"} if settings.notify_silence_s is None else set()))

@@ -57,7 +57,8 @@ class SpanCounts:
 
     span: Span
     sums: list[_Sums] = field(init=False)
-    # How many more processes ran through the whole of a bucket than through the one before: a process of a year costs two additions.
+    # How many more processes ran through the whole of a bucket than through the one before: a process of a
+    # year costs two additions.
     throughout: list[int] = field(init=False)
     projects: dict[str | None, _Sums] = field(default_factory=dict)
 
@@ -114,7 +115,10 @@ class SpanCounts:
         return int((moment - self.span.since).total_seconds() // self.span.bucket_s)
 
     def _run(self, first: int, last: int, *, begin_s: float, end_s: float, count: int) -> None:
-        """Add runs from one bucket to another one to all that they touch; sums of seconds since the span's beginning."""
+        """Add runs from one bucket to another one to all that they touch.
+
+        Sums of seconds since the span's beginning.
+        """
         length_s = self.span.bucket_s
         # What begins within the last microsecond of the span is rounded to the bucket behind the last one.
         last = min(last, len(self.sums) - 1)

@@ -1,4 +1,7 @@
-"""Which folder it is, whatever name or mount leads to it: `identity_of`, `folders_around` and `this_machine`. Blocking."""
+"""Which folder it is, whatever name or mount leads to it: `identity_of`, `folders_around` and `this_machine`.
+
+Blocking.
+"""
 
 import hashlib
 import os
@@ -7,15 +10,18 @@ from collections.abc import Iterator
 
 
 def identity_of(found: os.stat_result) -> str:
-    """Return what a file or folder is called by the kernel that has it: the same under every name, for as long as it is there."""
+    """Return what a file or folder is called by the kernel that has it: the same under every name, for as
+    long as it is there.
+    """
     return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
 def this_machine() -> str:
     """Return which kernel it is whose identities are compared, empty where it does not say.
 
-    That is one boot: containers share it with their host, and their device and inode numbers are the host's, too. Machines that were
-    cloned while they ran share it as well, until they boot: there a folder could be taken for its twin.
+    That is one boot: containers share it with their host, and their device and inode numbers are the host's,
+    too. Machines that were cloned while they ran share it as well, until they boot: there a folder could be
+    taken for its twin.
     """
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
@@ -25,9 +31,11 @@ def this_machine() -> str:
 
 
 def folders_around(folder: int, name: bytes, root: int) -> list[str]:
-    """Return the identities of what has a name in an opened folder, if it is a folder, and of all in which it lies, the innermost first.
+    """Return the identities of what has a name in an opened folder, if it is a folder, and of all in which it
+    lies, the innermost first.
 
-    Each one is asked where it lies (`..`): no path has to be read, and a mount or link that led here changes nothing.
+    Each one is asked where it lies (`..`): no path has to be read, and a mount or link that led here changes
+    nothing.
 
     Args:
         folder: The folder, opened; b"." is its own name.

@@ -1,8 +1,9 @@
 """`FileRoot`: one file or folder of this machine that is copied, or that a copy is made of. Blocking.
 
-Names are text of the wire (`core.file_words`), "" for the root itself. What is given and returned are plain values, as they go over the
-wire. A new file is written beside its place under a name of its own (`part_name`), readable by its owner only, and renamed when it is
-whole, on the disk and compared: under its own name it is never there by half.
+Names are text of the wire (`core.file_words`), "" for the root itself. What is given and returned are plain
+values, as they go over the wire. A new file is written beside its place under a name of its own
+(`part_name`), readable by its owner only, and renamed when it is whole, on the disk and compared: under its
+own name it is never there by half.
 """
 
 import contextlib
@@ -37,29 +38,35 @@ _Owner = tuple[int, int] | None  # user and group of what is made; None: this se
 PAGE = 1000  # entries of a folder at once: some 100 KB
 _HASHED_BYTES = 1024 * 1024  # at once: what is in memory
 _PERMISSIONS = 0o777  # of a mode: a copy gets no set-user-ID bit, since its owner may be another user
-# A folder's that are not its source's to clear: what is made in it gets its group, and users remove only their own files in it.
+# A folder's that are not its source's to clear: what is made in it gets its group, and users remove only
+# their own files in it.
 _OF_PLACE = stat.S_ISGID | stat.S_ISVTX
 _OPEN = 0o700  # of a folder that is being filled
 
 
 class TooEarly(NamedTuple):
-    """A piece came before the one that lies before it, and was not written: `size` is how many bytes of the file are there.
+    """A piece came before the one that lies before it, and was not written: `size` is how many bytes of the
+    file are there.
 
-    No exception: it is an everyday answer, and the frames of a raised one would keep the piece until cycles are looked for.
+    No exception: it is an everyday answer, and the frames of a raised one would keep the piece until cycles
+    are looked for.
     """
 
     size: int
 
 
 class FileRoot:
-    """A place in the file system, held open: what is renamed or swapped on the way to it changes nothing for it any more.
+    """A place in the file system, held open: what is renamed or swapped on the way to it changes nothing for
+    it any more.
 
-    Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing` for what is not there and
-    `file_failed` for what the operating system refuses, with its words. For one thread at a time, or several.
+    Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing`
+    for what is not there and `file_failed` for what the operating system refuses, with its words. For one
+    thread at a time, or several.
 
     Attributes:
         path: Where it really lies, as text of the wire: absolute, and without links before the last part.
-        folders: To write: the identities of it and of the folders in which it lies (`files.identity`), the innermost first.
+        folders: To write: the identities of it and of the folders in which it lies (`files.identity`), the
+            innermost first.
     """
 
     def __init__(self, path: bytes, wall: Wall, *, writes: bool, other: OtherRoot | None = None) -> None:
@@ -102,7 +109,8 @@ class FileRoot:
             raise
 
     def list(self, name: str, after: str) -> Members:
-        """Return the entries of a folder behind the name `after`, in the order of their bytes: `entries`, and whether there are `more`.
+        """Return the entries of a folder behind the name `after`, in the order of their bytes: `entries`, and
+        whether there are `more`.
 
         Unfinished files, and what goes meanwhile, are left out.
         """
@@ -122,10 +130,13 @@ class FileRoot:
         }
 
     def read(self, name: str, offset: int, limit: int) -> tuple[Members, bytes]:
-        """Return a piece of a regular file, and what it is then: `size`, `mtime_ns`, `identity`; nothing at its end.
+        """Return a piece of a regular file, and what it is then: `size`, `mtime_ns`, `identity`.
 
-        A caller that has seen the same before knows that it is a piece of that file: it is looked at after the bytes were read, and a
-        write changes the time before it changes the bytes. (Of writes within one tick of the kernel, some milliseconds, it does so once.)
+        Nothing at its end.
+
+        A caller that has seen the same before knows that it is a piece of that file: it is looked at after
+        the bytes were read, and a write changes the time before it changes the bytes. (Of writes within one
+        tick of the kernel, some milliseconds, it does so once.)
         """
         with self._regular(name) as fd:
             data = os.pread(fd, limit, offset)
@@ -136,7 +147,8 @@ class FileRoot:
     def digest(self, name: str, offset: int, length: int, *, key: str) -> Members:
         """Return the SHA-256 of a stretch of a file, how many bytes it really has, and the file's size.
 
-        With a `key` it is the unfinished file of that name, with a size of 0 where there is none; what is said of it is on the disk.
+        With a `key` it is the unfinished file of that name, with a size of 0 where there is none; what is
+        said of it is on the disk.
         """
         with self._regular(name, key) as fd:
             if fd < 0:
@@ -152,9 +164,12 @@ class FileRoot:
     def write(
         self, name: str, key: str, offset: int, data: bytes | memoryview, *, cut: bool
     ) -> Members | TooEarly:
-        """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same; return its `size`.
+        """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same.
 
-        With `cut`, what is there from `offset` on goes before. `TooEarly`: what lies before the piece is not there yet.
+        Return its `size`.
+
+        With `cut`, what is there from `offset` on goes before. `TooEarly`: what lies before the piece is not
+        there yet.
         """
         with self._at(name) as (folder, last):
             self._wall.check_name(folder, last)
@@ -219,7 +234,10 @@ class FileRoot:
             return _entry(name, -1, found)
 
     def make_folder(self, name: str) -> Members:
-        """Make a folder that is filled from now on, or take one that is there; only its owner sees into a new one until `settle`."""
+        """Make a folder that is filled from now on, or take one that is there.
+
+        Only its owner sees into a new one until `settle`.
+        """
         with self._at(name) as (folder, last):
             self._wall.check_name(folder, last)
             is_new = False
@@ -308,7 +326,9 @@ def _entry_of(folder: int, name: bytes) -> Members | None:
 
 
 def _give(made: int | bytes | str, owner: _Owner, *, dir_fd: int | None = None) -> None:
-    """Let what was made in another root be its user's; where this server may not give it away, it stays this server's.
+    """Let what was made in another root be its user's.
+
+    Where this server may not give it away, it stays this server's.
 
     It is a file's descriptor, a descriptor's path, or the name of a link in a folder.
     """
@@ -318,13 +338,18 @@ def _give(made: int | bytes | str, owner: _Owner, *, dir_fd: int | None = None) 
 
 
 def _check_part(fd: int, folder: int, last: bytes, wall: Wall, *, owner: _Owner) -> None:
-    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with a second name."""
+    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with
+    a second name.
+    """
     found = os.fstat(fd)
     wall.check(fd, found, parent=folder, name=last)
     # Given away already, where a server was killed before it had renamed it.
     is_own = found.st_uid in {os.geteuid(), *(() if owner is None else owner[:1])}
     if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not is_own:
-        text = f"{shown_name(wire_name(last))} cannot be written: something else has the name of its unfinished file."
+        text = (
+            f"{shown_name(wire_name(last))} cannot be written: something else has the name of its "
+            "unfinished file."
+        )
         raise InvalidState("file_failed", text)
 
 
@@ -366,7 +391,10 @@ def _check_kind(found: os.stat_result, name: str, *kinds: FileKind) -> None:
 
 
 def _mode(found: os.stat_result) -> int:
-    """Return the permissions that a copy gets; a folder in which every user may write keeps their files apart, and so does its copy."""
+    """Return the permissions that a copy gets.
+
+    A folder in which every user may write keeps their files apart, and so does its copy.
+    """
     is_shared = stat.S_ISDIR(found.st_mode) and found.st_mode & SHARED == SHARED
     return stat.S_IMODE(found.st_mode) & (_PERMISSIONS | (stat.S_ISVTX if is_shared else 0))
 

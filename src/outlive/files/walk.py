@@ -1,10 +1,12 @@
-"""From a path to an open folder and a name in it: `find` for what a caller has named, `enter` for what lies below it. Blocking.
+"""From a path to an open folder and a name in it: `find` for what a caller has named, `enter` for what lies
+below it. Blocking.
 
-What a caller names may lead over symbolic links, as every path does. Below it none is followed: each part is opened by itself, without
-following it, from the folder before it, so that a folder that is swapped for a link meanwhile leads nowhere (openat(2), O_NOFOLLOW).
-In a folder where every user may make links (`/tmp`), only those of this user and of the folder's owner are followed, as the kernel does where
-it follows them itself. Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is: opening a device or a FIFO may do
-something, or wait.
+What a caller names may lead over symbolic links, as every path does. Below it none is followed: each part is
+opened by itself, without following it, from the folder before it, so that a folder that is swapped for a link
+meanwhile leads nowhere (openat(2), O_NOFOLLOW). In a folder where every user may make links (`/tmp`), only
+those of this user and of the folder's owner are followed, as the kernel does where it follows them itself.
+Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is:
+opening a device or a FIFO may do something, or wait.
 """
 
 import errno
@@ -27,18 +29,23 @@ SHARED = (
 
 
 def find(path: bytes, wall: Wall, *, keeps_link: bool, root: int = -1) -> tuple[int, bytes]:
-    """Return the folder in which a path's last part lies, opened, and that part's name; the name is b"." for the root.
+    """Return the folder in which a path's last part lies, opened, and that part's name.
+
+    The name is b"." for the root.
 
     Args:
         path: An absolute path. The last part need not exist.
         wall: What is refused.
-        keeps_link: A link at the end is meant itself, unless it leads to a folder; else what it leads to is meant.
-        root: A folder, opened, in which the path and absolute links begin, and above which nothing leads; below 0 it is `/`.
+        keeps_link: A link at the end is meant itself, unless it leads to a folder; else what it leads to is
+            meant.
+        root: A folder, opened, in which the path and absolute links begin, and above which nothing leads;
+            below 0 it is `/`.
 
     Raises:
         AccessDenied: `path_refused`.
         InvalidState: `file_missing`: a part before the last is not there, or is no folder.
-        OSError: It cannot be looked at, or leads over a link that another user has made in a folder of all users.
+        OSError: It cannot be looked at, or leads over a link that another user has made in a folder of all
+        users.
     """
     return _walk(_begin(root), _split(path), wall, keeps_link=keeps_link, root=root)
 
@@ -120,8 +127,8 @@ def _link_at(folder: int, name: bytes) -> bytes | None:
 def _followed(folder: int, name: bytes) -> bytes:
     """Return where a link leads that this user may follow.
 
-    The link is read step by step here, so fs.protected_symlinks (proc(5), proc_sys_fs(5)) does not see it followed: the same is decided
-    here, about the link that is read.
+    The link is read step by step here, so fs.protected_symlinks (proc(5), proc_sys_fs(5)) does not see it
+    followed: the same is decided here, about the link that is read.
 
     Raises:
         OSError: EACCES: another user has made it in a folder where all users may.
@@ -177,7 +184,9 @@ def opened_again(folder: int) -> Iterator[int]:
 
 @contextmanager
 def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, bytes]]:
-    """Give the folder in which the last of `parts` lies, opened while the block runs, and its name; no link is followed.
+    """Give the folder in which the last of `parts` lies, opened while the block runs, and its name.
+
+    No link is followed.
 
     Raises:
         AccessDenied: `path_refused`.
@@ -215,7 +224,9 @@ def looked_at(folder: int, name: bytes, wall: Wall) -> Iterator[tuple[int, os.st
 
 
 def reopened(fd: int, flags: int) -> int:
-    """Return a regular file or a folder that was looked at, opened for use: exactly it, whatever has its name by now."""
+    """Return a regular file or a folder that was looked at, opened for use: exactly it, whatever has its name
+    by now.
+    """
     return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 

@@ -1,4 +1,5 @@
-"""What no copy reads or writes: `Wall` knows outlive's own folder and files by what they are, whatever name leads there.
+"""What no copy reads or writes: `Wall` knows outlive's own folder and files by what they are, whatever name
+leads there.
 
 A file is recognized by its device and inode, so links, other mounts and hard links change nothing. Blocking.
 """
@@ -17,7 +18,8 @@ from outlive.core.errors import AccessDenied
 _Identity = tuple[int, int]
 
 _HINT = "Copy what your programs write; outlive's own files are handled by outlive (`outlive backup`)."
-# statfs(2), f_type. What lies there is no file: a link in /proc leads into other processes, and reading may do something.
+# statfs(2), f_type. What lies there is no file: a link in /proc leads into other processes, and reading may
+# do something.
 _KERNELS_OWN = frozenset(
     {
         0x9FA0,  # proc
@@ -33,7 +35,8 @@ _KERNELS_OWN = frozenset(
     }
 )
 _MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
-# A file system's clock runs behind by a tick of some milliseconds; in this second the folders are looked at each time.
+# A file system's clock runs behind by a tick of some milliseconds; in this second the folders are looked at
+# each time.
 _COARSE_NS = 1_000_000_000
 _REMEMBERED_S = 60.0  # should a clock be set back
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -44,7 +47,6 @@ class Wall:
     """Refuses outlive's own files, and file systems that are the kernel's."""
 
     def __init__(self, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
-        """Name folders of outlive's own, which are closed with all that is in them, and files, which need not exist."""
         self._folders = tuple(folders)
         self._files = tuple(files)
         self._known_inside = _Inside()
@@ -88,7 +90,8 @@ class Wall:
         """Let a name pass under which a file or link will be made, in the place of what has it.
 
         Raises:
-            AccessDenied: `path_refused`: the way to what is outlive's leads over this name, so that it would lead elsewhere.
+            AccessDenied: `path_refused`: the way to what is outlive's leads over this name, so that it would
+            lead elsewhere.
         """
         here = _identity(os.fstat(parent))
         for folder in _folders_before(name, (*self._folders, *self._files)):
@@ -106,8 +109,9 @@ class Wall:
     def _is_linked(self, found: os.stat_result) -> bool:
         """Tell whether a file with several names has one of them in a folder of ours.
 
-        Walking the folders for each piece of each such file would cost more than copying it, so what lies there is remembered. A new name
-        changes a file's ctime (link(2)): for one whose ctime is older, what is remembered is the truth.
+        Walking the folders for each piece of each such file would cost more than copying it, so what lies
+        there is remembered. A new name changes a file's ctime (link(2)): for one whose ctime is older, what
+        is remembered is the truth.
         """
         known = self._known_inside
         age_s = time.monotonic() - known.looked_at
@@ -118,7 +122,9 @@ class Wall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Inside:
-    """What lies in folders of ours: right for files whose ctime is before `until_ns`; `looked_at` is monotonic, in seconds."""
+    """What lies in folders of ours: right for files whose ctime is before `until_ns`; `looked_at` is
+    monotonic, in seconds.
+    """
 
     files: frozenset[_Identity] = frozenset()
     until_ns: int = -(2**63)

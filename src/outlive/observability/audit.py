@@ -1,12 +1,16 @@
-"""The audit log, which records each caller's actions: `AuditLog` takes the engine's events, and a thread of its own writes them.
+"""The audit log, which records each caller's actions: `AuditLog` takes the engine's events, and a thread of
+its own writes them.
 
-No caller waits for the disk: an event is queued with its time, and is in the file some milliseconds later, together with others.
-The queue is bounded. When it is full, the caller waits a moment; entries that cannot be made because the disk refuses for longer
-are counted, and their number is recorded in the audit log and the server's log.
+No caller waits for the disk: an event is queued with its time, and is in the file some milliseconds later,
+together with others. The queue is bounded. When it is full, the caller waits a moment; entries that cannot be
+made because the disk refuses for longer are counted, and their number is recorded in the audit log and the
+server's log.
 
-One call waits: `witness` returns once its entry is in the file, for actions that must not happen without an entry.
+One call waits: `witness` returns once its entry is in the file, for actions that must not happen without an
+entry.
 
-What an entry contains is decided by `audit_entries`; files, their chain and their removal belong to `store.audit.audit_trail`.
+What an entry contains is decided by `audit_entries`; files, their chain and their removal belong to
+`store.audit.audit_trail`.
 """
 
 import asyncio
@@ -44,9 +48,11 @@ class _Witness(NamedTuple):
 
 
 _CAPACITY = 65_536  # some 40 MB of entries at most
-# How long a caller waits for room in the queue. A full queue means a disk below 30 MB/s: better late than without an entry.
+# How long a caller waits for room in the queue. A full queue means a disk below 30 MB/s: better late than
+# without an entry.
 _ROOM_S = 2.0
-# Entries are collected for so long: a thread that wakes for each one takes the interpreter lock from the event loop.
+# Entries are collected for so long: a thread that wakes for each one takes the interpreter lock from the
+# event loop.
 _COLLECT_S = 0.05
 _RETRY_S = 1.0  # after the disk has refused
 _WITNESS_S = (
@@ -58,7 +64,8 @@ _CLOSE_S = 5.0  # for the last entries at the end of the server
 class AuditLog:
     """Enters events into an `AuditTrail`. `open` starts its thread, `close` writes the waiting entries.
 
-    `note` is called on the event loop, `enter` from any thread; both only queue, and the thread makes the entries.
+    `note` is called on the event loop, `enter` from any thread; both only queue, and the thread makes the
+    entries.
     """
 
     def __init__(self, trail: AuditTrail, *, redact: Callable[[str], str], capacity: int = _CAPACITY) -> None:
@@ -118,7 +125,9 @@ class AuditLog:
         self.note({"what": what, **fields})
 
     def tell_name(self, hear: Callable[[int], None]) -> None:
-        """Call `hear` with the log's number once the log has an entry: at once, or later from the writing thread."""
+        """Call `hear` with the log's number once the log has an entry: at once, or later from the writing
+        thread.
+        """
         with self._naming:
             self._name = hear
             if self._number:
@@ -159,7 +168,8 @@ class AuditLog:
                 if not is_open:
                     return  # the server is ending, and the disk still refuses: the entries are lost
                 self._hurry.wait(_RETRY_S)
-        # fsync only at the end: each commit of the file system's journal would stall the keeper's starts and logs, too.
+        # fsync only at the end: each commit of the file system's journal would stall the keeper's starts and
+        # logs, too.
         with contextlib.suppress(OSError):
             self._trail.sync()
 
@@ -187,7 +197,9 @@ class AuditLog:
         return True
 
     def _write(self, waiting: list[Entry]) -> bool:
-        """Append entries, and one about those that were lost; False: the disk refuses, and they stay in `waiting`."""
+        """Append entries, and one about those that were lost; False: the disk refuses, and they stay in
+        `waiting`.
+        """
         lost = self._lost  # read once: the loop may count more meanwhile
         loss: Entry = {"what": "audit", "reason": "entries_lost", "lost": lost}
         about_loss = self._entries.of(time.time_ns(), loss) if lost else ()

@@ -1,7 +1,9 @@
-"""The entries of the audit log: `Entries` turns events into documents, `Tally` merges events that come in great numbers. No I/O.
+"""The entries of the audit log: `Entries` turns events into documents, `Tally` merges events that come in
+great numbers. No I/O.
 
-Merged are typing at a terminal, and refusals of one caller: both can come a thousand times a second, and one entry with a number
-records as much. Queueing and writing belong to `audit`; the file belongs to `store.audit.audit_trail`.
+Merged are typing at a terminal, and refusals of one caller: both can come a thousand times a second, and one
+entry with a number records as much. Queueing and writing belong to `audit`; the file belongs to
+`store.audit.audit_trail`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -29,11 +31,14 @@ _Key = tuple[str | None, ...]
 
 
 class Tally:
-    """Passes the first of many like events on at once; the others of the same ten seconds come as one, with their number."""
+    """Passes the first of many like events on at once.
+
+    The others of the same ten seconds come as one, with their number.
+    """
 
     def __init__(self) -> None:
-        """Begin without counts."""
-        # By key: when the ten seconds began, the latest event, how many came after the first, and their bytes.
+        # By key: when the ten seconds began, the latest event, how many came after the first, and their
+        # bytes.
         self._open: dict[_Key, tuple[int, AuditEvent, int, int]] = {}
 
     def pass_on(self, deed: AuditEvent, now_ns: int) -> Iterator[AuditEvent]:
@@ -98,7 +103,10 @@ _DENIED = (
 
 
 class Entries:
-    """Turns events, and entries without an event, into documents; for one thread. Never sees input, output or environment."""
+    """Turns events, and entries without an event, into documents; for one thread.
+
+    Never sees input, output or environment.
+    """
 
     def __init__(self, *, redact: Callable[[str], str]) -> None:
         """Take `redact`, which removes secrets from texts."""
@@ -107,7 +115,10 @@ class Entries:
         self._second = (-1, "")  # the latest second and its text: thousands of entries share one
 
     def of(self, at_ns: int, happened: Event | Entry) -> Iterable[Entry]:
-        """Return the entries of an event at this time (nanoseconds since 1970); none while it is only counted."""
+        """Return the entries of an event at this time (nanoseconds since 1970).
+
+        None while it is only counted.
+        """
         match happened:
             case ProcessStarted(record=record):
                 return (
@@ -161,7 +172,9 @@ class Entries:
         )
 
     def _of_approval(self, at_ns: int, event: ApprovalDecided) -> Entry:
-        """Return the entry of a person's decision about a waiting start, with the approver beside the owner."""
+        """Return the entry of a person's decision about a waiting start, with the approver beside the
+        owner.
+        """
         record = event.record
         return self._about(
             at_ns,

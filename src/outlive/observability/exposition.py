@@ -1,59 +1,46 @@
-"""Metrics as text in Prometheus's format. Imports the Prometheus library: load this at the first scrape, not before.
+"""Metrics as text in Prometheus's text format, version 0.0.4 (Prometheus, "Exposition formats"). Pure.
 
 Which metrics there are belongs to `families`, the counts to `metrics`.
 """
 
 from collections.abc import Iterable, Iterator
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-
 from outlive.observability.families import Distribution, Family
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
+_LABEL_ESCAPES = _HELP_ESCAPES | str.maketrans({'"': r"\""})
 
 
 def render(found: Iterable[Family]) -> bytes:
     """Return all metrics as one document."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(found))
-    return generate_latest(registry)
+    return "".join(f"{line}\n" for family in found for line in _lines(family)).encode()
 
 
-class _Collector:
-    """The object that the library asks for the metrics."""
-
-    def __init__(self, found: Iterable[Family]) -> None:
-        self._found = found
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield every family; called by the library."""
-        yield from map(_metric, self._found)
-
-
-def _metric(family: Family) -> Metric:
-    name, about, labels = family.prometheus_name, family.about, list(family.labels)
-    if family.kind == "histogram":
-        histogram = HistogramMetricFamily(name, about, labels=labels)
-        for values, sample in family.samples:
-            if isinstance(sample, Distribution):
-                histogram.add_metric(list(values), *_buckets(sample))
-        return histogram
-    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
-    metric = kind(name, about, labels=labels)
+def _lines(family: Family) -> Iterator[str]:
+    name = family.prometheus_name + ("_total" if family.kind == "counter" else "")
+    yield f"# HELP {name} {family.about.translate(_HELP_ESCAPES)}"
+    yield f"# TYPE {name} {family.kind}"
     for values, sample in family.samples:
-        if not isinstance(sample, Distribution):
-            metric.add_metric(list(values), sample)
-    return metric
+        labels = dict(zip(family.labels, values, strict=True))
+        if isinstance(sample, Distribution):
+            yield from _histogram(name, labels, sample)
+        else:
+            yield _line(name, labels, sample)
 
 
-def _buckets(found: Distribution) -> tuple[list[tuple[str, float]], float]:
-    """Return cumulative counts by upper bound, as the format requires, and the sum of the durations."""
-    bounds = [*map(str, found.bounds_s), "+Inf"]
+def _histogram(name: str, labels: dict[str, str], sample: Distribution) -> Iterator[str]:
+    """Yield cumulative counts by upper bound, as the format requires, all there are, and the sum of the
+    durations.
+    """
     total = 0
-    cumulated: list[tuple[str, float]] = []
-    for bound, count in zip(bounds, found.counts, strict=True):
+    for bound, count in zip([*map(str, sample.bounds_s), "+Inf"], sample.counts, strict=True):
         total += count
-        cumulated.append((bound, total))
-    return cumulated, found.sum_s
+        yield _line(f"{name}_bucket", {**labels, "le": bound}, total)
+    yield _line(f"{name}_count", labels, total)
+    yield _line(f"{name}_sum", labels, sample.sum_s)
+
+
+def _line(name: str, labels: dict[str, str], value: float) -> str:
+    pairs = ",".join(f'{label}="{text.translate(_LABEL_ESCAPES)}"' for label, text in sorted(labels.items()))
+    return f"{name}{{{pairs}}} {float(value)!r}" if pairs else f"{name} {float(value)!r}"

@@ -1,8 +1,8 @@
 """Every metric once: `families` makes them of `Metrics` and the state at the moment. Pure.
 
-`exposition` writes them down for Prometheus, `telemetry.sdk` for OpenTelemetry. Names are OpenTelemetry's; Prometheus's follow from name,
-unit and kind (OpenTelemetry, "Prometheus and OpenMetrics Compatibility"). Names, units and labels are an interface: dashboards
-depend on them.
+`exposition` writes them down for Prometheus, `telemetry.sdk` for OpenTelemetry. Names are OpenTelemetry's;
+Prometheus's follow from name, unit and kind (OpenTelemetry, "Prometheus and OpenMetrics Compatibility").
+Names, units and labels are an interface: dashboards depend on them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,9 @@ _UNIT_WORDS: Mapping[str, str] = {"By": "bytes", "s": "seconds"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """A histogram as it was at the moment: counts by upper bound, the last for everything above, and the durations' sum in seconds."""
+    """A histogram as it was at the moment: counts by upper bound, the last for everything above, and the
+    durations' sum in seconds.
+    """
 
     bounds_s: tuple[float, ...]
     counts: tuple[int, ...]
@@ -32,7 +34,10 @@ Sample = tuple[Labels, float | Distribution]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One metric: `samples` are values by the values of `labels`, in the order of these. Counters count since the server began."""
+    """One metric: `samples` are values by the values of `labels`, in the order of these.
+
+    Counters count since the server began.
+    """
 
     name: str
     about: str
@@ -104,7 +109,8 @@ def _output(metrics: Metrics, view: LiveView) -> Iterator[Family]:
         kind="counter",
         unit="By",
         labels=("stream",),
-        # Completed processes are counted once in `metrics`, the living ones anew at each scrape: the sum never falls.
+        # Completed processes are counted once in `metrics`, the living ones anew at each scrape: the sum
+        # never falls.
         samples=[
             (("stdout",), metrics.stdout_bytes + view.stdout_bytes),
             (("stderr",), metrics.stderr_bytes + view.stderr_bytes),

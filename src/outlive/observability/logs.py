@@ -1,7 +1,9 @@
-"""Logging, configured once: lines on stderr, written by a thread of their own so that no request ever waits for them.
+"""Logging, configured once: lines on stderr, written by a thread of their own so that no request ever waits
+for them.
 
-Owns the formats: "time level logger: text name=value" on a terminal, else JSON (decision 43). Which events are logged is decided
-by the modules that log them, and by `process_log`. Output, environment values and keys never come here.
+Owns the formats: "time level logger: text name=value" on a terminal, else JSON (decision 43). Which events
+are logged is decided by the modules that log them, and by `process_log`. Output, environment values and keys
+never come here.
 """
 
 import contextlib
@@ -18,6 +20,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from outlive.core.printable import printable
+
 LogForm = Literal["console", "json"]
 _Fields = Mapping[str, object]
 
@@ -28,9 +32,11 @@ _CLOSE_S = 1.0  # for the last lines at the end of the server
 _MOST_ALIKE = 20
 _WINDOW_S = 10.0
 _MOST_TEXTS = 256  # texts that are counted at once, so that the counts stay small
-# Lines are collected for so long: a thread that wakes for every record takes the interpreter lock from the event loop.
+# Lines are collected for so long: a thread that wakes for every record takes the interpreter lock from the
+# event loop.
 _COLLECT_S = 0.02
-# Facts that no line here shows and that logging would look up for each record (chapter "Optimization" of its documentation).
+# Facts that no line here shows and that logging would look up for each record (chapter "Optimization" of its
+# documentation).
 _UNUSED_FACTS = ("logThreads", "logMultiprocessing", "logProcesses")
 # The attributes of every record: what else a record has are the `extra` fields of the call.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -42,7 +48,6 @@ class LineFormatter(logging.Formatter):
     """One line for each record, its `extra` fields behind the text as name=value."""
 
     def __init__(self) -> None:
-        """Use local wall-clock time: these lines are for people in front of the machine."""
         super().__init__("%(asctime)s.%(msecs)03d %(levelname)s %(name)s: %(message)s", "%Y-%m-%d %H:%M:%S")
         # The latest second and its text: formatting it again costs more than the rest of a line.
         self._second = (0, "")
@@ -53,6 +58,11 @@ class LineFormatter(logging.Formatter):
         if self._second[0] != second:
             self._second = (second, super().formatTime(record, datefmt))
         return self._second[1]
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line; what follows it, such as a traceback, stands behind a margin: it forges none."""
+        text = super().format(record)
+        return text if text.isprintable() else "\n    ".join(map(printable, text.split("\n")))
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the base class's name
         """Return the line with its fields."""
@@ -65,7 +75,9 @@ class LineFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object for each record: time (UTC, ISO 8601), level, logger, event, its `extra` fields, traceback."""
+    """One JSON object for each record: time (UTC, ISO 8601), level, logger, event, its `extra` fields,
+    traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a value of a type that JSON does not have is shown as text."""
@@ -96,23 +108,30 @@ def _listed(fields: _Fields) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value for a line; quoted where it could be mistaken for something else, or could forge a line."""
+    """Return a value for a line.
+
+    Quoted where it could be mistaken for something else, or could forge a line.
+    """
     text = str(value)
     return repr(text) if not text or " " in text or not text.isprintable() else text
 
 
 class Damper:
-    """Limits warnings that any caller can cause at will: at most 20 with the same text in ten seconds are written."""
+    """Limits warnings that any caller can cause at will: at most 20 with the same text in ten seconds are
+    written.
+    """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
-        """Begin without counts."""
         self._now = now
         self._windows: dict[
             tuple[str, str], list[float]
         ] = {}  # when the ten seconds began, how many came since
 
     def lets_through(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; the first one after some that were not carries their number, as `left_out`."""
+        """Return whether a record is written.
+
+        The first one after some that were not carries their number, as `left_out`.
+        """
         if not record.levelno or record.levelno < logging.WARNING:
             return True
         key, now = (record.name, str(record.msg)[:200]), self._now()
@@ -131,8 +150,8 @@ class Damper:
 class LogWriter(logging.Handler):
     """Hands records to a thread that formats and writes them.
 
-    The queue is bounded: when it is full, records are dropped and counted, and the next line that is written reports their
-    number. Otherwise a full stderr pipe would stop the event loop.
+    The queue is bounded: when it is full, records are dropped and counted, and the next line that is written
+    reports their number. Otherwise a full stderr pipe would stop the event loop.
 
     A record is queued once for each of its lines, together with the fields that only this line has.
     """
@@ -145,7 +164,9 @@ class LogWriter(logging.Handler):
         hide: Callable[[str], str] | None = None,
         keep_short: Callable[[], None] | None = None,
     ) -> None:
-        """Begin to write to `stream`; `hide` removes secrets from a line, `keep_short` is called before each write."""
+        """Begin to write to `stream`; `hide` removes secrets from a line, `keep_short` is called before each
+        write.
+        """
         super().__init__()
         self._keep_short = keep_short
         self._damper = Damper()
@@ -164,7 +185,10 @@ class LogWriter(logging.Handler):
             self.emit_each(record, (_NO_FIELDS,))
 
     def emit_each(self, record: logging.LogRecord, many: Iterable[_Fields]) -> None:
-        """Queue a record once for each set of further fields; lines without room in the queue are counted as dropped."""
+        """Queue a record once for each set of further fields.
+
+        Lines without room in the queue are counted as dropped.
+        """
         room = _CAPACITY - self._queue.qsize()
         for number, fields in enumerate(many):
             if number < room:
@@ -212,7 +236,10 @@ class LogWriter(logging.Handler):
             self._dropped += dropped + len(waiting)
 
     def _hidden(self, lines: list[str]) -> list[str]:
-        """Return lines without their secrets. Usually there are none: then one pass over all lines together is enough."""
+        """Return lines without their secrets.
+
+        Usually there are none: then one pass over all lines together is enough.
+        """
         hide = self._hide
         if hide is None:
             return lines
@@ -227,8 +254,8 @@ class LogWriter(logging.Handler):
 def log_each(logger: logging.Logger, level: int, event: str, many: Iterable[_Fields]) -> None:
     """Log `event` once for each set of fields, as `logger.log(level, event, extra=fields)` does.
 
-    With no handlers but `LogWriter`s one record serves all lines, which is much cheaper. The fields must not have the names of
-    every line's own (`time`, `level`, `logger`, `event`).
+    With no handlers but `LogWriter`s one record serves all lines, which is much cheaper. The fields must not
+    have the names of every line's own (`time`, `level`, `logger`, `event`).
     """
     if not logger.isEnabledFor(level):
         return
@@ -272,7 +299,8 @@ def logging_to(
         stream: Where lines go; None: stderr.
         form: Lines for people ("console") or JSON objects; "auto" is "console" on a terminal.
         hide: Removes secrets from a line.
-        keep_short: Called in the writing thread before lines are written; it begins a new file when one has grown too long.
+        keep_short: Called in the writing thread before lines are written; it begins a new file when one has
+            grown too long.
     """
     root = logging.getLogger()
     target = stream if stream is not None else sys.stderr
@@ -287,7 +315,8 @@ def logging_to(
     root.setLevel(level.upper())
     for library in ("uvicorn", "uvicorn.error", "asyncio", "websockets", "mcp"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # Several lines for each attempt, with the address in them: `telemetry.sender` says once that a collector is away.
+    # Several lines for each attempt, with the address in them: `telemetry.sender` says once that a collector
+    # is away.
     logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     try:
         yield

@@ -1,8 +1,8 @@
-"""What an operator's monitoring is given: `Metrics` counts while the server works, `families` makes metrics of the counts.
+"""What an operator's monitoring is given: `Metrics` counts while the server works, `families` makes metrics
+of the counts.
 
-Counting is plain integers, some hundred nanoseconds an event. The Prometheus library (90 ms to import) is loaded by the first
-scrape and only formats the text; it holds none of the counts. No command, output or name of a caller ever becomes a metric or a
-label.
+Counting is plain integers, some hundred nanoseconds an event. No command, output or name of a caller ever
+becomes a metric or a label.
 """
 
 import time
@@ -32,9 +32,10 @@ _RECOVERY_BOUNDS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 class LiveView:
     """The state at the moment of a scrape.
 
-    `starts`: commands that this server has started. `states`: living processes by state. The bytes are those of living processes
-    so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber. `telemetry`: by signal, how much a
-    collector has taken and how much it has not; None where nothing is sent.
+    `starts`: commands that this server has started. `states`: living processes by state. The bytes are those
+    of living processes so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber.
+    `telemetry`: by signal, how much a collector has taken and how much it has not; None where nothing is
+    sent.
     """
 
     starts: int
@@ -53,7 +54,6 @@ class Histogram:
     __slots__ = ("bounds_s", "counts", "sum_s")
 
     def __init__(self, bounds_s: tuple[float, ...]) -> None:
-        """Begin empty; the last count is for everything above the last bound."""
         self.bounds_s = bounds_s
         self.counts = [0] * (len(bounds_s) + 1)
         self.sum_s = 0.0
@@ -111,7 +111,9 @@ class Metrics:
                 pass
 
     def observe_request(self, door: str, what: str, duration_s: float) -> None:
-        """Count a request of a frontend: `what` is a method, a kind of path or a tool, never a word that the caller chose."""
+        """Count a request of a frontend: `what` is a method, a kind of path or a tool, never a word that the
+        caller chose.
+        """
         histogram = self.requests.get((door, what))
         if histogram is None:
             histogram = self.requests[door, what] = Histogram(LATENCY_BOUNDS_S)

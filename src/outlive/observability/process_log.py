@@ -1,7 +1,8 @@
-"""The server's log lines for the engine's events: one summary line for each process, approvals, the keeper's connections.
+"""The server's log lines for the engine's events: one summary line for each process, approvals, the keeper's
+connections.
 
-Formatting and writing belong to `logs`; the record of each caller's actions belongs to `audit`. Never logs output, environment or
-keys.
+Formatting and writing belong to `logs`; the record of each caller's actions belongs to `audit`. Never logs
+output, environment or keys.
 """
 
 import asyncio
@@ -25,15 +26,18 @@ from outlive.observability.logs import log_each
 
 _logger = logging.getLogger(__name__)
 
-# Lines are written together after this pause: a writing thread that wakes for each event would hold up the event loop.
+# Lines are written together after this pause: a writing thread that wakes for each event would hold up the
+# event loop.
 _PAUSE_S = 0.05
 
 
 class ProcessLog:
-    """Writes the lines of many events together, some 20 times a second: no client waits for them. On one event loop."""
+    """Writes the lines of many events together, some 20 times a second: no client waits for them.
+
+    On one event loop.
+    """
 
     def __init__(self) -> None:
-        """Begin without events."""
         self._events: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -59,7 +63,10 @@ class ProcessLog:
 
 
 def logged_kinds() -> list[type[Event]]:
-    """Return the kinds of events that have a line at the current level; the engine need not create the others."""
+    """Return the kinds of events that have a line at the current level.
+
+    The engine need not create the others.
+    """
     kinds: list[type[Event]] = [
         ApprovalRequested,
         ApprovalDecided,
@@ -101,7 +108,10 @@ def _log_completed(events: Iterable[ProcessCompleted]) -> None:
 
 
 def _summary(record: ProcessRecord) -> dict[str, object]:
-    """Return the fields of the line about a process's end. The command is not among them: it may hold secrets."""
+    """Return the fields of the line about a process's end.
+
+    The command is not among them: it may hold secrets.
+    """
     begun = record.started_at or record.created_at
     duration_s = (record.ended_at - begun).total_seconds() if record.ended_at is not None else None
     return {

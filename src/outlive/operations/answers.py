@@ -1,8 +1,9 @@
 """What operations answer, declared once: a process, a page of output, an approval, a terminal. Pure.
 
-Frontends publish these as schemas, and tests compare them with real answers; the answers themselves are made as plain members
-in `protocols.jsonrpc.views` and `protocols.terminal`, because they are sent at once and checked by nothing but the tests.
-Docstrings and descriptions are part of the published documents. A member with a default is left out where it says nothing.
+Frontends publish these as schemas, and tests compare them with real answers; the answers themselves are made
+as plain members in `protocols.jsonrpc.views` and `protocols.terminal`, because they are sent at once and
+checked by nothing but the tests. Docstrings and descriptions are part of the published documents. A member
+with a default is left out where it says nothing.
 """
 
 from datetime import datetime
@@ -141,8 +142,8 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     unknown: Annotated[
         bool,
         Meta(
-            description="It runs on a node that is away, or is still being found after a restart: the rest is what was "
-            "known last."
+            description="It runs on a node that is away, or is still being found after a restart: the rest "
+            "is what was known last."
         ),
     ] = False
     waiting: Annotated[
@@ -162,7 +163,10 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
 
 
 class Approval(AnswerMembers, kw_only=True, frozen=True):
-    """What waits for a person's approval. `argv` are the words that would be executed, whatever `command` says."""
+    """What waits for a person's approval.
+
+    `argv` are the words that would be executed, whatever `command` says.
+    """
 
     process_id: str
     digest: Annotated[
@@ -218,7 +222,8 @@ class GapView(AnswerMembers, kw_only=True, frozen=True):
     end: int
 
 
-# No union of structs: msgspec wants a tag to know one from another, and these differ in which members they have.
+# No union of structs: msgspec wants a tag to know one from another, and these differ in which members they
+# have.
 _Piece = Annotated[Any, Meta(extra_json_schema={"anyOf": [reference(Chunk), reference(GapView)]})]
 
 
@@ -295,7 +300,9 @@ class RetentionRule(AnswerMembers, kw_only=True, frozen=True):
 
 
 class DiskUsageAnswer(AnswerMembers, kw_only=True, frozen=True):
-    """What takes the state folder's disk: the caller's processes, the folder's own files, and how much is free."""
+    """What takes the state folder's disk: the caller's processes, the folder's own files, and how much is
+    free.
+    """
 
     processes: int
     running: int

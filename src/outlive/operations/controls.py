@@ -1,6 +1,7 @@
 """What is done to a process that is there: signals, sizes, tags, answers to an approval. Pure.
 
-How a process is named is each frontend's own: JSON-RPC by a member `process_id`, which its subclasses add, REST by the path.
+How a process is named is each frontend's own: JSON-RPC by a member `process_id`, which its subclasses add,
+REST by the path.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,10 @@ _Process_contra = TypeVar("_Process_contra", bound=_Recorded, contravariant=True
 
 
 class ControlVerbs(Protocol[_Process_contra]):
-    """What carries controls out for a caller (the engine's `AuditedControls`); what a process is, is the engine's to say."""
+    """What carries controls out for a caller (the engine's `AuditedControls`).
+
+    What a process is, is the engine's to say.
+    """
 
     async def control(self, process: _Process_contra, operation: Asked, /) -> None:
         """Carry out what is asked for as it is."""
@@ -49,7 +53,10 @@ class ControlVerbs(Protocol[_Process_contra]):
 
 
 class ProcessControl(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """A request that does one thing to a process that is there; nothing is answered but how the process is then."""
+    """A request that does one thing to a process that is there.
+
+    Nothing is answered but how the process is then.
+    """
 
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
         """Do it. The first paragraph of a subclass's docstring is published."""
@@ -68,7 +75,10 @@ class ControlRequest(Control, kw_only=True, frozen=True):
     action: Literal["pause", "resume", "cancel"]
 
     async def apply(self, verbs: ControlVerbs[_Process], process: _Process) -> None:
-        """Pause, resume or cancel the whole tree. Repeating it is a success; a cancel is answered before the end."""
+        """Pause, resume or cancel the whole tree.
+
+        Repeating it is a success; a cancel is answered before the end.
+        """
         match self.action:
             case "pause":
                 await verbs.control(process, Pause())

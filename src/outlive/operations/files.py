@@ -1,7 +1,8 @@
 """Files of a machine that are copied from it or to it: what may be asked, the same at every door. Pure.
 
-A copy is opened once (`FileOpen`): then it is decided whether the caller may, and the audit log has it. Everything else is about a name
-below what was opened, in pieces of bounded size, and may be repeated. The copying itself is its caller's (`client.files`).
+A copy is opened once (`FileOpen`): then it is decided whether the caller may, and the audit log has it.
+Everything else is about a name below what was opened, in pieces of bounded size, and may be repeated. The
+copying itself is its caller's (`client.files`).
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,10 @@ FileName = Annotated[
     str,
     Meta(
         max_length=_MOST_PATH,
-        description="A name below what was opened, '' for that itself; a byte that is no UTF-8 is NUL and two hex digits.",
+        description=(
+            "A name below what was opened, '' for that itself; a byte that is no UTF-8 is NUL and "
+            "two hex digits."
+        ),
     ),
 ]
 CopyName = Annotated[str, Meta(min_length=1, max_length=64, description="What `file_open` has returned.")]
@@ -48,14 +52,19 @@ class FileOpen(msgspec.Struct, kw_only=True, frozen=True):
         str,
         Meta(
             max_length=_MOST_PATH,
-            description="On that machine; a relative one begins in the process's folder, or in the home folder.",
+            description=(
+                "On that machine; a relative one begins in the process's folder, or in the home folder."
+            ),
         ),
     ]
     place: Annotated[
         str,
         Meta(
             max_length=256,
-            description="`local` (the server's machine), a node, or a process: the machine or container where that runs.",
+            description=(
+                "`local` (the server's machine), a node, or a process: the machine or container "
+                "where that runs."
+            ),
         ),
     ] = "local"
     write: Annotated[bool, Meta(description="It is to be written.")] = False
@@ -128,7 +137,10 @@ class FileMake(FileRequest, kw_only=True, frozen=True):
     kind: Annotated[
         Literal["file", "folder", "link", "settled"],
         Meta(
-            description="file: the unfinished one gets its name; folder: made, to be filled; settled: a folder or file gets mode and time."
+            description=(
+                "file: the unfinished one gets its name; folder: made, to be filled; settled: a "
+                "folder or file gets mode and time."
+            )
         ),
     ]
     key: NoKey = ""
@@ -187,7 +199,10 @@ class FileOpened(AnswerMembers, kw_only=True, frozen=True):
     folders: Annotated[
         tuple[str, ...],
         Meta(
-            description="To write: the identities of it, if it is a folder, and of the folders in which it lies, innermost first."
+            description=(
+                "To write: the identities of it, if it is a folder, and of the folders in which it "
+                "lies, innermost first."
+            )
         ),
     ] = ()
 

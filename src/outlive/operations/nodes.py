@@ -1,4 +1,7 @@
-"""Other servers on which commands run: what may be done to them, and how they are shown. The same at every door. Pure."""
+"""Other servers on which commands run: what may be done to them, and how they are shown.
+
+The same at every door. Pure.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -127,7 +130,9 @@ class NodeLeave(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class NodeAdopt(msgspec.Struct, kw_only=True, frozen=True):
-    """A node whose processes are followed from here as well, also those that another server has started there."""
+    """A node whose processes are followed from here as well, also those that another server has started
+    there.
+    """
 
     name: NodeName
     ended: Annotated[bool, Meta(description="Also those that have ended and are not forgotten there.")] = (
@@ -173,7 +178,10 @@ class GatewayView(AnswerMembers, kw_only=True, frozen=True):
     name: Annotated[
         str,
         Meta(
-            description="Its host, with the port where that is not 8003; what it starts here belongs to `gateway:NAME`."
+            description=(
+                "Its host, with the port where that is not 8003; what it starts here belongs to "
+                "`gateway:NAME`."
+            )
         ),
     ]
     address: str

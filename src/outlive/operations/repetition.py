@@ -1,8 +1,8 @@
 """A start that repeats a process, from what its folder says of its own start: `repetition_of`. Pure.
 
-Not repeated is a key: a start with it would answer with the process that has it, and run nothing. Nor is what makes a process a
-service's, its tag and its name: what is run beside a service is none, and must not have the name that the service needs. The files are
-read by `store.folder.read_start`.
+Not repeated is a key: a start with it would answer with the process that has it, and run nothing. Nor is what
+makes a process a service's, its tag and its name: what is run beside a service is none, and must not have the
+name that the service needs. The files are read by `store.folder.read_start`.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,8 @@ from msgspec import Meta
 
 from outlive.core.command import Command, as_callers_write
 from outlive.core.errors import InvalidRequest
+from outlive.core.identity import PROCESS_VARIABLE
+from outlive.core.layout import VARIABLE
 from outlive.core.location import ANY
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.operations.requests import convert_request
@@ -23,7 +25,7 @@ from outlive.operations.start import StartOptions
 REPEATS = "repeats"  # the tag of the new process, with the id of the one that it repeats
 _TOKEN_VARIABLE = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name (`discovery.own_kind`, which stands above)
 # The server sets these anew for each process; a token of its own is the old process's.
-OF_THE_PROCESS = frozenset({"OUTLIVE_PROCESS_ID", "OUTLIVE_STATE_DIR", _TOKEN_VARIABLE})
+OF_THE_PROCESS = frozenset({PROCESS_VARIABLE, VARIABLE, _TOKEN_VARIABLE})
 # What MCP's tools put before a line, a file of this program's, and the user's own in whose place it stands.
 _PRELUDE, _USERS_PRELUDE = "BASH_ENV", "OUTLIVE_BASH_ENV"
 
@@ -43,7 +45,9 @@ class Rerun(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedProcess:
-    """What is known of a process that is repeated, beside its spec; `location` is None on the server's own machine."""
+    """What is known of a process that is repeated, beside its spec; `location` is None on the server's own
+    machine.
+    """
 
     process_id: str
     command: str
@@ -63,8 +67,8 @@ class RepeatedProcess:
 class Repetition:
     """A start that repeats another one.
 
-    `options` have the names of the Python client's. `secrets` are the variables whose values were stored nowhere. `lacks_environment`:
-    nor was the environment of the program that asked for the first start.
+    `options` have the names of the Python client's. `secrets` are the variables whose values were stored
+    nowhere. `lacks_environment`: nor was the environment of the program that asked for the first start.
     """
 
     command: str | tuple[str, ...]

@@ -1,6 +1,9 @@
-"""What operators ask, and what is answered: `statistics` of a span of time, the audit log, settings, checks. Pure.
+"""What operators ask, and what is answered: `statistics` of a span of time, the audit log, settings, checks.
 
-The same at every door. Times are RFC 3339 with a zone; a span is bounded on both sides, so that no question is about everything.
+Pure.
+
+The same at every door. Times are RFC 3339 with a zone; a span is bounded on both sides, so that no question
+is about everything.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,10 @@ _FIRST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """From one aware moment to a later one, in `count` buckets of `bucket_s` seconds; the last may reach beyond the end."""
+    """From one aware moment to a later one, in `count` buckets of `bucket_s` seconds.
+
+    The last may reach beyond the end.
+    """
 
     since: datetime
     until: datetime
@@ -65,7 +71,8 @@ class StatisticsRequest(msgspec.Struct, kw_only=True, frozen=True):
         """Return the span that is meant.
 
         Raises:
-            InvalidRequest: A time is none, the end is not behind the beginning, or there are too many buckets.
+            InvalidRequest: A time is none, the end is not behind the beginning, or there are too many
+            buckets.
         """
         until = now if self.until is None else moment_of("until", self.until)
         if self.since is not None:
@@ -87,7 +94,10 @@ class StatisticsRequest(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Counts(AnswerMembers, kw_only=True, frozen=True):
-    """What was counted of some processes. What ended is done (exit code 0), failed or stopped, each in one of the three."""
+    """What was counted of some processes.
+
+    What ended is done (exit code 0), failed or stopped, each in one of the three.
+    """
 
     started: int = 0
     ended: int = 0
@@ -170,7 +180,9 @@ class AuditPage(AnswerMembers, kw_only=True, frozen=True):
     entries: Annotated[
         list[dict[str, _EntryValue]],
         Meta(
-            description="The newest first, with the members that `docs/audit.md` describes but for `prev` and `mac`."
+            description=(
+                "The newest first, with the members that `docs/audit.md` describes but for `prev` and `mac`."
+            )
         ),
     ]
     more: Annotated[bool, Meta(description="Older ones follow.")]

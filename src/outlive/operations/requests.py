@@ -1,7 +1,7 @@
 """From JSON, or members that were read already, to a checked request; one sentence for what is wrong. Pure.
 
-Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its bounds, and what every
-frontend that lists takes (`ListFilter`). Pure.
+Also the kinds of values that requests are made of (`Seconds`, `Cells`, `Tags` and others), each with its
+bounds, and what every frontend that lists takes (`ListFilter`). Pure.
 
 A bound stands here once. Every frontend checks it, and every published schema shows it.
 """
@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import MIN_CPUS, UMASK_PATTERN
+from outlive.core.documents import BadDocument
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import (
     NAME_PATTERN,
@@ -36,10 +37,14 @@ def decode_request(raw: bytes, shape: type[_Request]) -> _Request:
         return msgspec.json.decode(raw, type=shape)
     except msgspec.DecodeError as error:  # a ValidationError is one, too
         raise _refusal(error) from None
+    except RecursionError:
+        raise _refusal(BadDocument("its values are too deep in each other")) from None
 
 
 def convert_request(members: object, shape: type[_Request], *, is_text: bool = False) -> _Request:
-    """Return the request that decoded JSON makes; or texts, as an address holds them: "5" is a number, "true" is true.
+    """Return the request that decoded JSON makes.
+
+    Or texts, as an address holds them: "5" is a number, "true" is true.
 
     Raises:
         InvalidRequest: As `decode_request`.
@@ -102,7 +107,8 @@ ProjectFolder = Annotated[
     str, Meta(pattern="^/", max_length=4096)
 ]  # absolute; a longer path has no name (PATH_MAX)
 ShortId = Annotated[str, Meta(pattern=SHORT_ID_PATTERN)]
-# Published, and checked by the engine, whose refusal says more than that a pattern does not match (`core.process.check_name`).
+# Published, and checked by the engine, whose refusal says more than that a pattern does not match
+# (`core.process.check_name`).
 ProcessName = Annotated[str, Meta(extra_json_schema={"pattern": NAME_PATTERN})]
 # Which process is meant, by one of its names; the longest is a name's 63 characters.
 ProcessWord = Annotated[str, Meta(min_length=1, max_length=256)]
@@ -111,7 +117,8 @@ BackendName = Annotated[str, Meta(min_length=1, max_length=63)]
 # The members of `core.command.Profile`: as text, so that schemas list the words where they are used.
 ProfileName = Literal["open", "guarded", "workspace", "offline", "sealed"]
 GrantText = Annotated[str, Meta(max_length=40)]
-# A workspace, shown in a line of words. Not "\\Z" at its end, which JSON Schema's dialect lacks: "$" alone takes a newline.
+# A workspace, shown in a line of words. Not "\\Z" at its end, which JSON Schema's dialect lacks: "$" alone
+# takes a newline.
 WorkspaceName = Annotated[str, Meta(pattern=r"^[\w.-]{1,100}(?!\n)$")]
 
 
@@ -152,7 +159,10 @@ class ListMembers(ProjectMembers):
 
 
 class ListFilter(ProjectFilter, kw_only=True, frozen=True):
-    """Processes by project, names and time. `until` and `alive_since` together select what lived in a span of time."""
+    """Processes by project, names and time.
+
+    `until` and `alive_since` together select what lived in a span of time.
+    """
 
     since: Annotated[MomentText | None, Meta(description="Only started at this time or later; RFC 3339.")] = (
         None
@@ -169,7 +179,8 @@ class ListFilter(ProjectFilter, kw_only=True, frozen=True):
     ] = None
 
     def members(self) -> ListMembers:
-        """Return them as members of a `ProcessFilter`, but for `same_as`: which process that is the frontend finds.
+        """Return them as members of a `ProcessFilter`, but for `same_as`: which process that is the frontend
+        finds.
 
         Raises:
             InvalidRequest: A time is none.
@@ -186,7 +197,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def moment_of(name: str, text: str) -> datetime:
-    """Return the moment that a text of RFC 3339 means, with its zone; `name` is the parameter, for the refusal.
+    """Return the moment that a text of RFC 3339 means, with its zone; `name` is the parameter, for the
+    refusal.
 
     Raises:
         InvalidRequest: It means none.

@@ -1,4 +1,6 @@
-"""JSON Schemas of requests, made from their structs: for MCP tools, for OpenAPI and for reference pages. Pure.
+"""JSON Schemas of requests, made from their structs: for MCP tools, for OpenAPI and for reference pages.
+
+Pure.
 
 msgspec makes the schemas; here they get the form that their readers need.
 """
@@ -41,8 +43,8 @@ _NOT_SIMPLE = frozenset({"anyOf", "properties", "required", "additionalPropertie
 def arguments_schema(shape: type[msgspec.Struct], *, listed: Iterable[str] | None = None) -> Schema:
     """Return the `inputSchema` of a tool that takes a request; whole, because many hosts follow no `$ref`.
 
-    With `listed` it shows these members only, in that order, without bounds, defaults and null: what a model need not know costs
-    it tokens in each conversation (promise S4.13). The tool takes all others, too.
+    With `listed` it shows these members only, in that order, without bounds, defaults and null: what a model
+    need not know costs it tokens in each conversation (promise S4.13). The tool takes all others, too.
     """
     definitions: Mapping[str, Schema] = msgspec.json.schema(shape)["$defs"]
     writer = _ToolSchemas(definitions, is_terse=listed is not None)
@@ -62,9 +64,11 @@ def component_schemas(
     shapes: Iterable[type[msgspec.Struct]],
     beside: Mapping[type[msgspec.Struct], Schema] = MappingProxyType({}),
 ) -> dict[str, Schema]:
-    """Return the schemas of requests and answers for an OpenAPI document, by name, with those that they refer to.
+    """Return the schemas of requests and answers for an OpenAPI document, by name, with those that they refer
+    to.
 
-    `beside` says for some what stands beside its schema. Names and titles are those that generators of clients go by.
+    `beside` says for some what stands beside its schema. Names and titles are those that generators of
+    clients go by.
     """
     _, components = msgspec.json.schema_components(shapes, ref_template=_COMPONENTS)
     more = {shape.__name__: schema for shape, schema in beside.items()}
@@ -72,7 +76,9 @@ def component_schemas(
 
 
 def _titled(schema: Schema) -> Schema:
-    """Return a component in the form that generators of clients expect: titles of members, and types of words."""
+    """Return a component in the form that generators of clients expect: titles of members, and types of
+    words.
+    """
     if "properties" not in schema:  # an enumeration
         return _typed(schema)
     members = {}
@@ -101,7 +107,9 @@ def _typed(schema: Schema) -> Schema:
 
 
 def member_names(shape: type[msgspec.Struct]) -> list[str]:
-    """Return the members' names as a reader wants them: what a request is about comes before options that others have, too."""
+    """Return the members' names as a reader wants them: what a request is about comes before options that
+    others have, too.
+    """
     classes = [one for one in shape.__mro__ if issubclass(one, msgspec.Struct)]
     return list(dict.fromkeys(name for one in classes for name in inspect.get_annotations(one)))
 
@@ -134,14 +142,14 @@ class _ToolSchemas:
         return found
 
     def _either(self, schema: Schema) -> Schema:
-        """Return a schema with alternatives; null counts as left out, so it is no alternative to show."""
+        """Return a schema with alternatives.
+
+        Null is none of them where a member may be left out: there it means just that. Elsewhere it is a value
+        of its own, as for a variable of an environment. A list in `type` says the same and is refused by some
+        hosts (Gemini, OpenAI).
+        """
         own = {name: part for name, part in schema.items() if name not in {"anyOf", "default"}}
-        others = [one for one in schema["anyOf"] if one != _NULL]
+        others = [one for one in schema["anyOf"] if one != _NULL or "default" not in schema]
         if len(others) > 1:
             return {**own, "anyOf": [self.shown(one) for one in others]}
-        found = self.shown(others[0] | own)
-        # A default of null, or none, means that a value in an object may be null: it says something there.
-        says_nothing = self._is_terse and "default" in schema
-        if isinstance(found.get("type"), str) and "properties" not in found and not says_nothing:
-            found["type"] = [found["type"], "null"]
-        return found
+        return self.shown(others[0] | own)

@@ -1,8 +1,10 @@
-"""Starting a command: what every frontend takes, and the one place that makes the engine's `Command` of it. Pure.
+"""Starting a command: what every frontend takes, and the one place that makes the engine's `Command` of it.
 
-`RunOptions` are the options that every frontend takes, `StartOptions` those of the frontends that start without waiting for the
-end. Each knows how it becomes members of a `Command`. An option that is added is named here and in `core.command`;
-frontends, schemas and reference pages take it from here.
+Pure.
+
+`RunOptions` are the options that every frontend takes, `StartOptions` those of the frontends that start
+without waiting for the end. Each knows how it becomes members of a `Command`. An option that is added is
+named here and in `core.command`; frontends, schemas and reference pages take it from here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,7 +76,10 @@ class LimitsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
 
 
 class NeedsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """What the machine that runs it must have free; one processor where neither cpu, memory nor gpu is named."""
+    """What the machine that runs it must have free.
+
+    One processor where neither cpu, memory nor gpu is named.
+    """
 
     cpu: Annotated[Amount | None, Meta(description="Processors, or parts of one: 0.5.")] = None
     memory: Annotated[Bytes | None, Meta(description="Bytes.")] = None
@@ -219,13 +224,18 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     key: Annotated[
         Key | None,
         Meta(
-            description="A name in the project: a start with the key of an earlier one answers for that, and runs nothing."
+            description=(
+                "A name in the project: a start with the key of an earlier one answers for that, and "
+                "runs nothing."
+            )
         ),
     ] = None
     name: Annotated[
         ProcessName | None,
         Meta(
-            description="What it is called: accepted wherever an id is. Only one that lives in the project has it."
+            description=(
+                "What it is called: accepted wherever an id is. Only one that lives in the project has it."
+            )
         ),
     ] = None
     replace: Annotated[
@@ -234,14 +244,19 @@ class StartOptions(RunOptions, kw_only=True, frozen=True):
     grant: Annotated[
         GrantText | None,
         Meta(
-            description="What it may do here itself, by a token in its OUTLIVE_TOKEN while it runs: run, read:1h."
+            description=(
+                "What it may do here itself, by a token in its OUTLIVE_TOKEN while it runs: run, read:1h."
+            )
         ),
     ] = None
 
     notify: Annotated[
         bool | tuple[NotifyEvent, ...],
         Meta(
-            description="Notify a person, on the operator's channels, of its end, failure, question or silence; true: of all."
+            description=(
+                "Notify a person, on the operator's channels, of its end, failure, question or "
+                "silence; true: of all."
+            )
         ),
     ] = False
 
@@ -296,7 +311,9 @@ def check_replaced(name: str | None, *, replace: bool) -> None:
 
 
 def check_variables(cwd: str | None, env: Mapping[str, str | None]) -> None:
-    """Let a folder and variables pass that a process can be given; those of `env_secrets` are the engine's to check.
+    """Let a folder and variables pass that a process can be given.
+
+    Those of `env_secrets` are the engine's to check.
 
     Raises:
         ValueError: A variable's name is none, or a text holds a NUL.

@@ -1,7 +1,8 @@
-"""The table of operations: what each is called, how much its caller must be allowed, what it takes, what it is for. Pure.
+"""The table of operations: what each is called, how much its caller must be allowed, what it takes, what it
+is for. Pure.
 
-A frontend gives an operation its own name (a JSON-RPC method, a route, a tool) and takes scope and help from here. An operation
-without a line here has no scope, so no frontend can offer it.
+A frontend gives an operation its own name (a JSON-RPC method, a route, a tool) and takes scope and help from
+here. An operation without a line here has no scope, so no frontend can offer it.
 """
 
 from collections.abc import Mapping
@@ -50,8 +51,9 @@ from outlive.policy.access import Scope
 class Operation(msgspec.Struct, kw_only=True, frozen=True):
     """One operation.
 
-    `request` is what every frontend takes that has it; the frontends' own shapes inherit from it. None: what is asked for is a
-    place in the output, a page of a list or a time to wait, which each protocol says in its own way.
+    `request` is what every frontend takes that has it; the frontends' own shapes inherit from it. None: what
+    is asked for is a place in the output, a page of a list or a time to wait, which each protocol says in its
+    own way.
     """
 
     name: str

@@ -1,21 +1,20 @@
 """The sets of MCP tools: their names, and what each is for. Pure data.
 
-The setting `mcp_tools`, `outlive mcp --mcp-tools` and `outlive install --tools` take these names. Which tools a set has is known
-to `frontends.mcp.tools.table`; this module stands apart from it because the command line imports it at its start.
+The setting `mcp_tools`, `outlive mcp --mcp-tools` and `outlive install --tools` take these names. Which tools
+a set has is known to `frontends.mcp.tools.table`; this module stands apart from it because the command line
+imports it at its start.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal
 
-ToolSet = Literal["lean", "claude", "codex", "documents", "terminals", "all"]
+ToolSet = Literal["lean", "documents", "terminals", "all"]
 
 # In the order in which help texts list them.
 TOOL_SETS: Mapping[ToolSet, str] = MappingProxyType(
     {
         "lean": "seven small ones, for agents",
-        "claude": "Bash, BashOutput and KillShell, as Claude Code has them",
-        "codex": "exec_command and write_stdin, as Codex has them",
         "documents": "those that the documents describe",
         "terminals": "shells that stay",
         "all": "lean, documents and terminals together",

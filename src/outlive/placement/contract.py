@@ -1,7 +1,8 @@
-"""What the engine asks of whatever gives places out: `Placement`, and what that reports (`PlacementListener`).
+"""What the engine asks of whatever gives places out: `Placement`, and what that reports
+(`PlacementListener`).
 
-A place is leased under the id of the process that gets it: to ask twice leases nothing twice, whichever server asks. Where output
-and exit codes are, no placement knows.
+A place is leased under the id of the process that gets it: to ask twice leases nothing twice, whichever
+server asks. Where output and exit codes are, no placement knows.
 """
 
 from collections.abc import Sequence
@@ -36,7 +37,10 @@ class Placement(Protocol):
     """Leases places on nodes."""
 
     async def run(self) -> None:
-        """Keep in touch with what leases the places, until cancelled; return at once where nothing else does."""
+        """Keep in touch with what leases the places, until cancelled.
+
+        Return at once where nothing else does.
+        """
 
     async def found(self) -> FoundNode | None:
         """Wait for a node that can be reached and that no operator has declared; None: there will be none.
@@ -50,15 +54,16 @@ class Placement(Protocol):
     def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
         """Return the node on which a command has a place from now on; None: it has none yet.
 
-        With `waits` the listener hears of it once it has one. Without, it does so only where one is about to be given (`expects`).
-        Asking again changes nothing.
+        With `waits` the listener hears of it once it has one. Without, it does so only where one is about to
+        be given (`expects`). Asking again changes nothing.
         """
 
     def expects(self, process_id: str) -> bool:
         """Return whether a command has asked for a place that it may still get: the listener hears of it."""
 
     def is_leasing(self, process_id: str) -> bool:
-        """Return whether a node was found for a command, and it is not known yet whether it has its place there.
+        """Return whether a node was found for a command, and it is not known yet whether it has its place
+        there.
 
         That is known within seconds, and the listener hears of it.
         """
@@ -67,7 +72,9 @@ class Placement(Protocol):
         """Count a command that runs on a node already; whether there is room for it is not asked."""
 
     def put_back(self, process_id: str, demand: Demand) -> None:
-        """Let a command wait again that had a place, and that its node did not start: it is next among those that need the same."""
+        """Let a command wait again that had a place, and that its node did not start: it is next among those
+        that need the same.
+        """
 
     def release(self, process_id: str) -> None:
         """Give a place back, or wait for none any more. Safe to repeat."""

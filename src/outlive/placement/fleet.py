@@ -1,7 +1,7 @@
 """`FleetRooms`: the nodes with what each has, what was taken of it, and which of them suits a command best.
 
-What it holds is made again from the processes that live, and stands in no file. In which order commands are placed is decided in
-`waiting_line`.
+What it holds is made again from the processes that live, and stands in no file. In which order commands are
+placed is decided in `waiting_line`.
 """
 
 from collections.abc import Collection, Iterable
@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 from outlive.core.needs import ONE_PROCESSOR, Amounts
 
-# So many nodes that fit are compared; the next choice begins behind them. A fleet of no more is compared whole. Beyond that the
-# best of 32 is nearly the best of all (as Nomad's and Sparrow's samples), and a choice among 1,000 nodes takes 60 us instead of
-# 3 ms of processor time (`scripts/simulate_fleet.py`).
+# So many nodes that fit are compared; the next choice begins behind them. A fleet of no more is compared
+# whole. Beyond that the best of 32 is nearly the best of all (as Nomad's and Sparrow's samples), and a choice
+# among 1,000 nodes takes 60 us instead of 3 ms of processor time (`scripts/simulate_fleet.py`).
 CANDIDATES = 32
-# What was concluded is kept for so many demands. Callers think them up, refused ones included: beyond that all are concluded anew.
-# A few kilobytes each among 1,000 nodes, and more kinds than a fleet's users have.
+# What was concluded is kept for so many demands. Callers think them up, refused ones included: beyond that
+# all are concluded anew. A few kilobytes each among 1,000 nodes, and more kinds than a fleet's users have.
 _MAX_KNOWN = 1024
 
 
@@ -22,8 +22,8 @@ _MAX_KNOWN = 1024
 class Demand:
     """What decides where a command may run: commands with equal demands are alike here.
 
-    `labels` are sorted pairs that the node must have. `beside` is the name of the one node that may be chosen, "" for any.
-    `spread` names the commands that are to be kept apart, "" for none.
+    `labels` are sorted pairs that the node must have. `beside` is the name of the one node that may be
+    chosen, "" for any. `spread` names the commands that are to be kept apart, "" for none.
     """
 
     amounts: Amounts = ONE_PROCESSOR
@@ -34,7 +34,9 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetNode:
-    """A node as an operator declares it, or as it describes itself; `is_open`: it is there, and takes new commands."""
+    """A node as an operator declares it, or as it describes itself; `is_open`: it is there, and takes new
+    commands.
+    """
 
     name: str
     capacity: Amounts
@@ -44,7 +46,9 @@ class FleetNode:
 
 @dataclass(slots=True)
 class _Room:
-    """One node with what is free there; `taken` has the commands that count, `kept_apart` how many of each name to spread."""
+    """One node with what is free there; `taken` has the commands that count, `kept_apart` how many of each
+    name to spread.
+    """
 
     node: FleetNode
     cpu_milli: int
@@ -54,7 +58,10 @@ class _Room:
     kept_apart: dict[str, int] = field(default_factory=dict)
 
     def takes(self, amounts: Amounts) -> bool:
-        """Return whether it is open and so much is free; being short of what is not asked for does not matter."""
+        """Return whether it is open and so much is free.
+
+        Being short of what is not asked for does not matter.
+        """
         return (
             self.node.is_open
             and (self.cpu_milli >= amounts.cpu_milli or not amounts.cpu_milli)
@@ -80,7 +87,9 @@ class _Room:
             self.kept_apart[demand.spread] = self.kept_apart.get(demand.spread, 0) - sign
 
     def share(self, amounts: Amounts) -> float:
-        """Return the share of the scarcest of processor and memory that would be taken with a command: 0 to 1."""
+        """Return the share of the scarcest of processor and memory that would be taken with a command: 0 to
+        1.
+        """
         capacity = self.node.capacity
         cpu, memory = capacity.cpu_milli, capacity.memory_bytes
         return max(
@@ -103,12 +112,12 @@ class FleetRooms:
     """All nodes. Names are those of the nodes, commands are known by their process ids."""
 
     def __init__(self) -> None:
-        """Begin without nodes."""
         self._rooms: dict[str, _Room] = {}
         self._node_of: dict[str, str] = {}
         # Commands that run on nodes which have not said yet what they have, by the nodes' names.
         self._early: dict[str, dict[str, Demand]] = {}
-        # The nodes whose labels suit, for each set of labels that was asked for; made anew when a node changes.
+        # The nodes whose labels suit, for each set of labels that was asked for; made anew when a node
+        # changes.
         self._suitable: dict[tuple[tuple[tuple[str, str], ...], str], list[_Room]] = {}
         self._able: dict[Demand, frozenset[str]] = {}
         self._begin = 0  # where the next choice begins to look
@@ -134,7 +143,10 @@ class FleetRooms:
             self._early[name] = room.taken
 
     def take(self, process_id: str, demand: Demand, name: str) -> None:
-        """Count a command on a node, also beyond what is free there: it runs already. Idempotent; the node may come later."""
+        """Count a command on a node, also beyond what is free there: it runs already.
+
+        Idempotent; the node may come later.
+        """
         if process_id in self._node_of:
             return
         self._node_of[process_id] = name
@@ -162,8 +174,9 @@ class FleetRooms:
     def choose(self, demand: Demand, *, without: Collection[str] = ()) -> str | None:
         """Return the node that suits best now, outside of `without`; None where none has enough free.
 
-        A node with GPUs comes last for a command that needs none. Then comes the node that runs the fewest commands to be kept
-        apart, then the one whose scarcest part is taken least, then the first by name. `CANDIDATES` are compared.
+        A node with GPUs comes last for a command that needs none. Then comes the node that runs the fewest
+        commands to be kept apart, then the one whose scarcest part is taken least, then the first by name.
+        `CANDIDATES` are compared.
         """
         amounts = demand.amounts
         rooms = self._suitable_rooms(demand)
@@ -210,7 +223,9 @@ class FleetRooms:
         return found
 
     def nearest(self, demand: Demand, *, without: Collection[str] = ()) -> str | None:
-        """Return the open node outside of `without` that could run a command and lacks least of what it needs; None: there is none."""
+        """Return the open node outside of `without` that could run a command and lacks least of what it
+        needs; None: there is none.
+        """
         rooms = [self._rooms[name] for name in self.able(demand) if name not in without]
         amounts = demand.amounts
         ranks = [(room.missing(amounts), room.node.name) for room in rooms if room.node.is_open]

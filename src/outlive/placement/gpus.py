@@ -1,7 +1,8 @@
-"""`GpuShares`: which of this machine's GPUs a command gets, so that two of them do not meet on one while another idles. Pure.
+"""`GpuShares`: which of this machine's GPUs a command gets, so that two of them do not meet on one while
+another idles. Pure.
 
-How many are free all together is counted in `fleet`. What a command was given stands in its record, from which this is made
-again by the next server.
+How many are free all together is counted in `fleet`. What a command was given stands in its record, from
+which this is made again by the next server.
 """
 
 from collections.abc import Sequence
@@ -10,17 +11,21 @@ from outlive.core.needs import THOUSANDTHS
 
 
 class GpuShares:
-    """The GPUs by the names that drivers take (`CUDA_VISIBLE_DEVICES`), and what is given of each, in thousandths."""
+    """The GPUs by the names that drivers take (`CUDA_VISIBLE_DEVICES`), and what is given of each, in
+    thousandths.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Begin with nothing given."""
         self._free = dict.fromkeys(names, THOUSANDTHS)
         self._given: dict[str, dict[str, int]] = {}
 
     def take(self, process_id: str, gpu_milli: int) -> tuple[str, ...] | None:
-        """Return the GPUs of a command from now on, None where they are not free as it needs them. Asking again changes nothing.
+        """Return the GPUs of a command from now on, None where they are not free as it needs them.
 
-        It gets whole ones to itself; a part is given of the one that has the least left, so that whole ones stay whole.
+        Asking again changes nothing.
+
+        It gets whole ones to itself; a part is given of the one that has the least left, so that whole ones
+        stay whole.
         """
         known = self._given.get(process_id)
         if known is not None:
@@ -38,7 +43,10 @@ class GpuShares:
         return tuple(given)
 
     def adopt(self, process_id: str, names: Sequence[str], gpu_milli: int) -> None:
-        """Count what a command was given that runs already; a GPU that is not there any more does not count."""
+        """Count what a command was given that runs already.
+
+        A GPU that is not there any more does not count.
+        """
         if process_id in self._given:
             return
         shares = [min(THOUSANDTHS, gpu_milli - place * THOUSANDTHS) for place in range(len(names))]

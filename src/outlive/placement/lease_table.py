@@ -1,7 +1,9 @@
-"""`LeaseTable`: which of this server's commands have a lease, wait for one or give one back, and what is ordered for that. Pure.
+"""`LeaseTable`: which of this server's commands have a lease, wait for one or give one back, and what is
+ordered for that. Pure.
 
-What is said to the leasing side are numbered orders, which are repeated until they are answered; what it says are answers, and each
-second a report of everything. A command that runs keeps its node, whatever becomes of its lease: it is taken again there.
+What is said to the leasing side are numbered orders, which are repeated until they are answered; what it says
+are answers, and each second a report of everything. A command that runs keeps its node, whatever becomes of
+its lease: it is taken again there.
 """
 
 from collections.abc import Callable
@@ -137,7 +139,9 @@ class LeaseTable:
         self._give_back(process_id, claim.demand, process_id)
 
     def put_back(self, process_id: str) -> None:
-        """Give the lease of a command back that its node did not start, and let it wait for another one in its turn."""
+        """Give the lease of a command back that its node did not start, and let it wait for another one in
+        its turn.
+        """
         claim = self._claims.get(process_id)
         if claim is None or claim.node is None:
             return
@@ -178,7 +182,8 @@ class LeaseTable:
             return
         claim = self._claims.get(order.process_id)
         if not is_newest or claim is None or claim.node is not None:
-            return  # given back meanwhile, or the lease of what runs, which is looked at again with each report
+            # given back meanwhile, or the lease of what runs, which is looked at again with each report
+            return
         if answer.is_done:
             claim.node = order.node
             if self.listener is not None:  # else `acquire` returns it, which is asked again
@@ -199,7 +204,8 @@ class LeaseTable:
         for process_id, claim in self._claims.items():
             if not self._orders.is_pending(process_id):
                 self._check(process_id, claim, leases.get(process_id, ""))
-        # What could not be given back is ordered again: the lease that a server took which is gone has no other owner.
+        # What could not be given back is ordered again: the lease that a server took which is gone has no
+        # other owner.
         failed, self._failed = self._failed, {}
         for process_id, number in failed.items():
             counted_as, amounts = f"{_GOING}{number}", self._going.pop(process_id, None)
@@ -208,7 +214,8 @@ class LeaseTable:
             else:
                 self._give_back(process_id, Demand(amounts=amounts), counted_as)
         for lease in report.leases if self.listener is not None else ():
-            # Of ours, and no command has it: an earlier server was killed before the start, or the command was withdrawn.
+            # Of ours, and no command has it: an earlier server was killed before the start, or the command
+            # was withdrawn.
             is_left_over = lease.is_ours and lease.process_id not in self._claims
             if is_left_over and not self._orders.is_pending(lease.process_id):
                 self._orders.put(lease.process_id)

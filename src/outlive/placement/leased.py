@@ -1,8 +1,9 @@
-"""`LeasedPlacement`: places on nodes that several servers share, counted by what leases them to all (`LeaseDriver`). Pure.
+"""`LeasedPlacement`: places on nodes that several servers share, counted by what leases them to all
+(`LeaseDriver`). Pure.
 
-This server decides which of its commands is next and where it should run, by the same rules as for nodes of its own; the lease
-decides whether it may. So a command has its place only once the lease is there, and waits again, before all others, where another
-server was first.
+This server decides which of its commands is next and where it should run, by the same rules as for nodes of
+its own; the lease decides whether it may. So a command has its place only once the lease is there, and waits
+again, before all others, where another server was first.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,6 @@ class LeasedPlacement:
     """Leases places from what other servers lease from as well (see `Placement`)."""
 
     def __init__(self, own: FleetNode, driver: LeaseDriver) -> None:
-        """Begin with this machine, on which nothing is leased."""
         self._driver = driver
         self._table = LeaseTable(own, send=driver.send)
 
@@ -44,12 +44,17 @@ class LeasedPlacement:
         return await self._driver.found()
 
     def begin(self, listener: PlacementListener) -> None:
-        """Report to a listener from now on; leases of ours that no command has are given back with the next report."""
+        """Report to a listener from now on.
+
+        Leases of ours that no command has are given back with the next report.
+        """
         self._table.listener = listener
         self._table.advance()
 
     def acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
-        """Return the node of a lease that is there, else ask for one or wait until a node has room (see `Placement.acquire`)."""
+        """Return the node of a lease that is there, else ask for one or wait until a node has room (see
+        `Placement.acquire`).
+        """
         has_asked, node = self._table.place_of(process_id)
         if not has_asked:
             self._table.ask(process_id, demand, waits=waits)
@@ -80,7 +85,10 @@ class LeasedPlacement:
         return bool(self._table.nodes.fleet.able(demand))
 
     def node_changed(self, node: FleetNode) -> None:
-        """Add a node, or take over what has changed of one; it takes commands while it is reported as well."""
+        """Add a node, or take over what has changed of one.
+
+        It takes commands while it is reported as well.
+        """
         self._table.change_node(node)
 
     def node_removed(self, name: str) -> None:

@@ -1,4 +1,6 @@
-"""What a server and whatever leases places to several servers say to each other: orders, answers and reports. Pure.
+"""What a server and whatever leases places to several servers say to each other: orders, answers and reports.
+
+Pure.
 
 A lease is a place on a node under a process's id. How it is said over a wire is `protocols.lease_messages`.
 """
@@ -43,7 +45,10 @@ class LeasingNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenLease:
-    """A lease that some server has, on a node that is there; "": where it was is not there (any more). `is_ours`: this server asked."""
+    """A lease that some server has, on a node that is there; "": where it was is not there (any more).
+
+    `is_ours`: this server asked.
+    """
 
     process_id: str
     node: str

@@ -1,4 +1,6 @@
-"""`ReportedFleet`: nodes that several servers share, as they describe themselves and as the leasing side reports them. Pure."""
+"""`ReportedFleet`: nodes that several servers share, as they describe themselves and as the leasing side
+reports them. Pure.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +15,8 @@ _OTHERS = "others\0"
 
 
 class ReportedFleet:
-    """Keeps a fleet: a node takes commands while both sides say that it is there, and others' commands count in it.
+    """Keeps a fleet: a node takes commands while both sides say that it is there, and others' commands count
+    in it.
 
     Attributes:
         fleet: What is counted.
@@ -21,7 +24,6 @@ class ReportedFleet:
     """
 
     def __init__(self, own: FleetNode) -> None:
-        """Begin with this machine, which is not shared."""
         self.fleet = FleetRooms()
         self.counts: dict[str, int] = {}
         self._own = own.name
@@ -46,7 +48,9 @@ class ReportedFleet:
         self.fleet.remove(name)
 
     def take_over(self, report: LeaseReport, ours: Mapping[str, Amounts]) -> None:
-        """Take over a report; `ours` is what commands of ours need that have a lease, or have just had one: they are counted one by one."""
+        """Take over a report; `ours` is what commands of ours need that have a lease, or have just had one:
+        they are counted one by one.
+        """
         self._seen = {one.name: one for one in report.nodes}
         self._others = {one.name: one.capacity - one.free for one in report.nodes}
         self._refusing.clear()
@@ -105,7 +109,9 @@ def _least(one: Amounts, other: Amounts) -> Amounts:
 
 
 def _above(amounts: Amounts) -> Amounts:
-    """Return amounts with nothing below zero: what is free and what is leased are not seen at quite the same moment."""
+    """Return amounts with nothing below zero: what is free and what is leased are not seen at quite the same
+    moment.
+    """
     return Amounts(
         cpu_milli=max(0, amounts.cpu_milli),
         memory_bytes=max(0, amounts.memory_bytes),

@@ -1,7 +1,7 @@
 """`StaticPlacement`: places on the nodes of a list, counted here. Pure.
 
-One server counts: the one whose list it is. Nothing of it is in a file: what runs is adopted again when a server starts, and what
-waits asks again in its order.
+One server counts: the one whose list it is. Nothing of it is in a file: what runs is adopted again when a
+server starts, and what waits asks again in its order.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,6 @@ class StaticPlacement:
     """Leases places on the nodes that it was given (see `Placement`)."""
 
     def __init__(self, nodes: Iterable[FleetNode] = ()) -> None:
-        """Begin with these nodes, and nothing that runs."""
         self._fleet = FleetRooms()
         self._line = WaitingLine(self._fleet)
         self._listener: PlacementListener | None = None
@@ -31,7 +30,10 @@ class StaticPlacement:
         """Return: all nodes are declared."""
 
     def begin(self, listener: PlacementListener) -> None:
-        """Report to a listener from now on; what can be placed among those that have asked before is placed now."""
+        """Report to a listener from now on.
+
+        What can be placed among those that have asked before is placed now.
+        """
         self._listener = listener
         _report(self._listener, self._line.advance())
 

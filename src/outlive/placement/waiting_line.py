@@ -1,12 +1,15 @@
-"""`WaitingLine`: which command is placed next when not all can be. It asks `FleetRooms` where, and decides when.
+"""`WaitingLine`: which command is placed next when not all can be.
 
-Commands are placed in the order in which they came. One that fits nowhere lets later ones pass that fit on nodes that it does
-not wait for, since idle machines help no one: it keeps one node for itself, the one that lacks least, and no later command gets
-that. Where that node never becomes free, as many later ones may pass as `PATIENCE` says; from then on it keeps all nodes that
-could run it. So no command waits for ever while others come, and none is passed by one that needs the same.
+It asks `FleetRooms` where, and decides when.
 
-Commands that need the same stand behind each other in a line of their own (`_Shape`), so that a hundred thousand that wait cost
-no more than their few shapes.
+Commands are placed in the order in which they came. One that fits nowhere lets later ones pass that fit on
+nodes that it does not wait for, since idle machines help no one: it keeps one node for itself, the one that
+lacks least, and no later command gets that. Where that node never becomes free, as many later ones may pass
+as `PATIENCE` says; from then on it keeps all nodes that could run it. So no command waits for ever while
+others come, and none is passed by one that needs the same.
+
+Commands that need the same stand behind each other in a line of their own (`_Shape`), so that a hundred
+thousand that wait cost no more than their few shapes.
 """
 
 import heapq
@@ -15,8 +18,8 @@ from dataclasses import dataclass, field
 
 from outlive.placement.fleet import Demand, FleetRooms
 
-# How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large enough that one
-# command for a whole machine does not let a fleet of a thousand run empty.
+# How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large
+# enough that one command for a whole machine does not let a fleet of a thousand run empty.
 PATIENCE = 100
 # Turns of commands that are put back lie before all turns of the line, which count from 1.
 BEFORE_ALL = -(2**60)
@@ -32,7 +35,10 @@ class PlaceGrant:
 
 @dataclass(slots=True)
 class _Shape:
-    """The commands that need the same, oldest first; how often the first of them was passed, and the node that it keeps."""
+    """The commands that need the same, oldest first.
+
+    How often the first of them was passed, and the node that it keeps.
+    """
 
     demand: Demand
     waiting: deque[tuple[int, str]] = field(default_factory=deque)
@@ -49,13 +55,13 @@ class WaitingLine:
     """The commands that wait for a place in a fleet; what is placed is taken from the fleet at once."""
 
     def __init__(self, fleet: FleetRooms, *, patience: int = PATIENCE) -> None:
-        """Begin with nothing that waits."""
         self._fleet = fleet
         self._patience = patience
         self._shapes: dict[Demand, _Shape] = {}
         self._shape_of: dict[str, _Shape] = {}
         self._last = 0
-        # Since the last `advance`, nothing was given back: what these need is not free, and later ones get none of the kept nodes.
+        # Since the last `advance`, nothing was given back: what these need is not free, and later ones get
+        # none of the kept nodes.
         self._blocked: set[Demand] = set()
         self._kept: set[str] = set()
 
@@ -68,7 +74,9 @@ class WaitingLine:
         return process_id in self._shape_of
 
     def add(self, process_id: str, demand: Demand, *, waits: bool = True) -> str | None:
-        """Return the node of a new command, or None: it waits at the end of the line, or (without `waits`) is not in it at all."""
+        """Return the node of a new command, or None: it waits at the end of the line, or (without `waits`) is
+        not in it at all.
+        """
         if demand not in self._blocked:
             node = self._fleet.choose(demand, without=self._kept)
             if node is not None:
@@ -86,7 +94,10 @@ class WaitingLine:
         return None
 
     def put_back(self, process_id: str, demand: Demand, turn: int) -> None:
-        """Let a command wait again whose node did not take it after all. A `turn` below 1 is before all that `add` has let wait."""
+        """Let a command wait again whose node did not take it after all.
+
+        A `turn` below 1 is before all that `add` has let wait.
+        """
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting = deque(sorted([*shape.waiting, (turn, process_id)]))
         self._shape_of[process_id] = shape
@@ -112,8 +123,8 @@ class WaitingLine:
         """Place what can be placed, in order.
 
         Args:
-            freed: The only node where something was given back since the last time; None where a node has come, changed or
-                gone, or a command was removed.
+            freed: The only node where something was given back since the last time; None where a node has
+                come, changed or gone, or a command was removed.
         """
         grants, has_let_go = self._pass_through(freed)
         if freed is not None and has_let_go:  # of a node that later ones may have now
@@ -139,7 +150,8 @@ class WaitingLine:
                 continue
             process_id = shape.waiting[0][1]
             has_let_go |= shape.passed >= self._patience
-            # Its first one kept another node than the one that it gets: the oldest of another shape may have that now.
+            # Its first one kept another node than the one that it gets: the oldest of another shape may have
+            # that now.
             has_let_go |= len(self._shapes) > 1 and shape.kept not in {None, node}
             self._fleet.take(process_id, shape.demand, node)
             del self._shape_of[process_id]
@@ -171,7 +183,9 @@ class WaitingLine:
                     self._kept.update(self._fleet.able(demand))
 
     def _block(self, shape: _Shape) -> None:
-        """Keep a node for the first command of a shape, or all that could run it where it was passed too often."""
+        """Keep a node for the first command of a shape, or all that could run it where it was passed too
+        often.
+        """
         self._blocked.add(shape.demand)
         if shape.passed >= self._patience:
             self._kept.update(self._fleet.able(shape.demand))

@@ -1,17 +1,19 @@
-"""What a caller may do: `Access`, the scopes, approvals (`approver_of`) and the grant of a start (`parse_grant`). Pure.
+"""What a caller may do: `Access`, the scopes, approvals (`approver_of`) and the grant of a start
+(`parse_grant`). Pure.
 
-The server's authentication makes an `Access` once for a request or a connection. Frontends pass it on, and never look at
-headers or peers themselves.
+The server's authentication makes an `Access` once for a request or a connection. Frontends pass it on, and
+never look at headers or peers themselves.
 
-An approval needs the scope `admin`, and a caller outside of our processes: a command cannot approve itself, whatever its token
-allows. A grant is what a start asks for its command, as text: a scope, and a time.
+An approval needs the scope `admin`, and a caller outside of our processes: a command cannot approve itself,
+whatever its token allows. A grant is what a start asks for its command, as text: a scope, and a time.
 
 How often a principal may ask: `Rates`, a token bucket for each principal. Pure: the time is an argument.
 
-These thirty lines are our own, because the packages for this cost half a second at start-up and twenty microseconds a request
-(decision 90).
+These thirty lines are our own, because the packages for this cost half a second at start-up and twenty
+microseconds a request (decision 90).
 
-Access tokens: what is stored of one (`Token`, with a hash), and how a token that a caller shows is recognised. Pure.
+Access tokens: what is stored of one (`Token`, with a hash), and how a token that a caller shows is
+recognised. Pure.
 
 The file is `store.token_file`'s; what a scope allows is decided in `access`.
 """
@@ -27,6 +29,7 @@ from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
 
+from outlive.core.documents import decode_json
 from outlive.core.durations import UNITS_S
 from outlive.core.errors import AccessDenied, InvalidRequest, StoreCorrupt
 from outlive.core.process import Owner
@@ -51,11 +54,12 @@ class Scope(IntEnum):
 class Access:
     """One caller.
 
-    `principal` owns what is started: "uid:1000" for this user on this machine, "token:<name>" for a token, "page:<origin>" for a
-    page without one. `address` says where the caller is, for the audit log ("unix pid 4711", "127.0.0.1:50124"). `inside` is
-    the process of ours in whose tree the caller lives, None for every other caller: what a caller inside starts never has a
-    weaker profile than that process. `is_socket_user`: the kernel's word alone let it in, over the state folder's Unix socket; no
-    token, no key and no page did.
+    `principal` owns what is started: "uid:1000" for this user on this machine, "token:<name>" for a token,
+    "page:<origin>" for a page without one. `address` says where the caller is, for the audit log ("unix pid
+    4711", "127.0.0.1:50124"). `inside` is the process of ours in whose tree the caller lives, None for every
+    other caller: what a caller inside starts never has a weaker profile than that process. Of a process of
+    another server it is the end of the id (`short_name`), and no profile follows. `is_socket_user`:
+    the kernel's word alone let it in, over the state folder's Unix socket; no token, no key and no page did.
     """
 
     principal: str
@@ -106,7 +110,8 @@ def approver_of(access: Access) -> str:
     """Return the caller that approves or denies, as text for the record.
 
     Raises:
-        AccessDenied: `scope_missing`: the scope `admin` is needed, and a caller outside of what we have started.
+        AccessDenied: `scope_missing`: the scope `admin` is needed, and a caller outside of what we have
+        started.
     """
     access.require(Scope.ADMIN)
     if access.inside is not None:
@@ -172,9 +177,12 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float, *, count: int = 1) -> float:
-        """Take tokens and return 0.0; if none is left, take nothing and return after how many seconds there is one.
+        """Take tokens and return 0.0.
 
-        Requests that come together all pass if there is one token; requests after them wait for all of these tokens.
+        If none is left, take nothing and return after how many seconds there is one.
+
+        Requests that come together all pass if there is one token; requests after them wait for all of these
+        tokens.
         """
         self._level = min(self._burst, self._level + max(0.0, now - self._at) * self._rate)
         self._at = now
@@ -193,7 +201,9 @@ class Rates:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, name: str, now: float, *, count: int = 1) -> float:
-        """Count requests of `name` that come together: 0.0 if they may pass, else the seconds until one may."""
+        """Count requests of `name` that come together: 0.0 if they may pass, else the seconds until one
+        may.
+        """
         if self._rate is None:
             return 0.0
         bucket = self._buckets.get(name)
@@ -214,10 +224,10 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 class Token:
     """A token without its secret: `digest` is the secret's SHA-256, in hex. `expires_at` None: never.
 
-    A plain hash is enough: 256 random bits leave nothing to guess. `acts_as_user`: a caller that shows it is the user whose
-    state folder this is, and sees that user's processes. `process_id`: the token is valid in that process only, and such a token is in
-    no file. `acts_for`: the principal as which its caller counts, where that is not the token's own: that of the process, or the one
-    that several servers share.
+    A plain hash is enough: 256 random bits leave nothing to guess. `acts_as_user`: a caller that shows it is
+    the user whose state folder this is, and sees that user's processes. `process_id`: the token is valid in
+    that process only, and such a token is in no file. `acts_for`: the principal as which its caller counts,
+    where that is not the token's own: that of the process, or the one that several servers share.
     """
 
     name: str
@@ -246,7 +256,10 @@ def digest_of(secret: str) -> str:
 
 
 def find_token(tokens: Sequence[Token], secret: str, *, now: datetime) -> Token | None:
-    """Return the token with that secret, unless it has expired. The time that this takes does not show which one it is."""
+    """Return the token with that secret, unless it has expired.
+
+    The time that this takes does not show which one it is.
+    """
     wanted = digest_of(secret)
     found = [token for token in tokens if hmac.compare_digest(token.digest, wanted)]
     return next((token for token in found if not token.is_over(now)), None)
@@ -278,7 +291,7 @@ def decode_tokens(content: bytes) -> tuple[Token, ...]:
     if not content:
         return ()
     try:
-        document = json.loads(content)
+        document = decode_json(content)
         return tuple(_token(row) for row in document["tokens"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         text = f"The file of the tokens cannot be read: {error}."

@@ -1,8 +1,10 @@
-"""What a command would start, as far as its text shows: `read_command`, which returns a `Reading` of simple commands. Pure.
+"""What a command would start, as far as its text shows: `read_command`, which returns a `Reading` of simple
+commands. Pure.
 
-A line is read by `grammar`, a shell script line by line, words are taken as they are. Some programs run the words behind their
-own, or a line among them: they are looked through, and what they would start counts for deny and ask as well. What cannot be
-read is called opaque, with the reason. What follows from that is decided in `judgement`.
+A line is read by `grammar`, a shell script line by line, words are taken as they are. Some programs run the
+words behind their own, or a line among them: they are looked through, and what they would start counts for
+deny and ask as well. What cannot be read is called opaque, with the reason. What follows from that is decided
+in `judgement`.
 """
 
 import re
@@ -28,15 +30,19 @@ _PREPARATION = re.compile(rf"{_STEP}(?:; {_STEP})*")
 _BECOME = '; exec "$@"'
 _SHAPE_WORDS = 5  # /bin/sh -c TEXT NAME PROGRAM
 _TOO_MUCH = "there is too much of it, or too deeply nested, to be read"
-_OPAQUE_LINE = "the line holds more than words, quotes, &&, ||, ;, |, &, redirections, and variables as arguments of programs that start no others"
+_OPAQUE_LINE = (
+    "the line holds more than words, quotes, &&, ||, ;, |, &, redirections, and variables as "
+    "arguments of programs that start no others"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The simple commands, and behind them those that they would start (`is_inner`).
 
-    `opaque` says why not everything is known; None when everything is. `hides` says why an allow list cannot let the command
-    pass, whatever the programs are: the same reason, or variables that decide what a name means.
+    `opaque` says why not everything is known; None when everything is. `hides` says why an allow list cannot
+    let the command pass, whatever the programs are: the same reason, or variables that decide what a name
+    means.
     """
 
     commands: tuple[JudgedCommand, ...]
@@ -84,10 +90,11 @@ def _outer(command: Command, reader: "_Reader") -> list[JudgedCommand]:
 
 
 def _prepared(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the words that a shell executes after it has prepared umask, signals and descriptors; None for other commands.
+    """Return the words that a shell executes after it has prepared umask, signals and descriptors; None for
+    other commands.
 
-    `outlive run` starts a program like this when its own surroundings are unusual. A command of exactly this shape does
-    nothing else. The shell looks the program up.
+    `outlive run` starts a program like this when its own surroundings are unusual. A command of exactly this
+    shape does nothing else. The shell looks the program up.
     """
     if len(words) < _SHAPE_WORDS or words[:2] != ("/bin/sh", "-c"):
         return None
@@ -145,7 +152,13 @@ class _Reader:
             return []
         return [
             JudgedCommand(
-                argv=one.argv, open_words=one.open_words, is_line=True, is_inner=is_inner, writes=one.writes
+                argv=one.argv,
+                open_words=one.open_words,
+                is_line=True,
+                is_inner=is_inner,
+                writes=one.writes,
+                reads=one.reads,
+                into=one.into,
             )
             for one in commands
         ]

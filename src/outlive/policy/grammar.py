@@ -1,12 +1,14 @@
 """A shell line as simple commands, if and only if it is certain what the shell will run: `parse_line`.
 
-Understood are: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;`, `|` and `&`; `$NAME` as
-an argument of a program that is not known to start others; `2>&1` and the like, `< FILE`, `> FILE`, `>> FILE`, `&> FILE` behind
-the program; before it assignments of a few harmless names with literal values.
+Understood are: words of plain characters, single and double quotes without expansions, `&&`, `||`, `;`, `|`
+and `&`; `$NAME` as an argument of a program that is not known to start others; `2>&1` and the like, `< FILE`,
+`> FILE`, `>> FILE`, `&> FILE` behind the program; before it assignments of a few harmless names with literal
+values.
 
-Everything else (substitutions, here-documents, escapes, compound commands, other assignments, comments, line breaks, more than
-64 Ki characters …) makes the whole line opaque: this module then says nothing about it. Its promise is one-sided: a line which it
-accepts means to bash and to a POSIX shell what it says here (a property test compares it with the real bash).
+Everything else (substitutions, here-documents, escapes, compound commands, other assignments, comments, line
+breaks, more than 64 Ki characters …) makes the whole line opaque: this module then says nothing about it. Its
+promise is one-sided: a line which it accepts means to bash and to a POSIX shell what it says here (a property
+test compares it with the real bash).
 """
 
 import re
@@ -22,48 +24,59 @@ Joint = Literal["", "&&", "||", ";", "|", "&"]
 class SimpleCommand:
     """One command of a line.
 
-    `argv` holds its words without the quotes; the first one is plain text. `joint` is the operator before the command, "" for
-    the first. `open_words` are the positions of words, behind the first, that the shell may replace by any number of others: an
-    unquoted pattern (`*.py`), a tilde or a variable is in them (a variable is written as `*`). `writes`: output goes into a file
-    other than /dev/null.
+    `argv` holds its words without the quotes; the first one is plain text. `joint` is the operator before the
+    command, "" for the first. `open_words` are the positions of words, behind the first, that the shell may
+    replace by any number of others: an unquoted pattern (`*.py`), a tilde or a variable is in them (a
+    variable is written as `*`). `reads` and `into` are the files behind `<`, and behind `>` and its kin.
     """
 
     joint: Joint = ""
     argv: tuple[str, ...]
     open_words: tuple[int, ...] = ()
-    writes: bool = False
+    reads: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
 
     @property
     def is_literal(self) -> bool:
         """Whether the words are exactly those that the program will get."""
         return not self.open_words
 
+    @property
+    def writes(self) -> bool:
+        """Whether output goes into a file other than /dev/null."""
+        return any(file != _NOWHERE for file in self.into)
+
 
 _BLANKS = " \t"
 _OPERATORS: tuple[Joint, ...] = ("&&", "||", ";", "|", "&")
 _ENDS_WORD = frozenset(" \t;|&<>")
-# Characters without a special meaning in an unquoted word; for "=", "!", "#" and "~" that depends on the position.
+# Characters without a special meaning in an unquoted word; for "=", "!", "#" and "~" that depends on the
+# position.
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+\-^=!#]+|[^\x00-\x7f]+")
 _PATTERN = re.compile(r"[*?\[\]~]+")
 _SINGLE_QUOTED = re.compile(r"'([^'\x00]*)'")
 _DOUBLE_QUOTED = re.compile(r'"([^"$`\\\x00]*)"')  # history expansion ("!") is for interactive shells only
-# A name that the environment can hold; "_" alone, digits and signs are the shell's own. Braces may hold only the name.
+# A name that the environment can hold; "_" alone, digits and signs are the shell's own. Braces may hold only
+# the name.
 _NAME = r"(?!_\b)[A-Za-z_][A-Za-z0-9_]*"
 _VARIABLE = re.compile(rf"\$(?:{_NAME}|\{{{_NAME}\}})")
 _QUOTED_VARIABLES = re.compile(rf'"((?:[^"$`\\\x00]|\$(?:{_NAME}|\{{{_NAME}\}}))*)"')
 
-# Names that decide neither what runs nor what a line means, and values that cannot name a file (except of a time zone).
+# Names that decide neither what runs nor what a line means, and values that cannot name a file (except of a
+# time zone).
 _ASSIGNMENT = re.compile(
     r"(?:(?:LANG|LC_[A-Z]+|CI|NO_COLOR|TERM)=[A-Za-z0-9_.@:,+\-]*|TZ=[A-Za-z0-9_.@:,+\-/]*)(?=[ \t])"
 )
-# Duplicates with one digit on each side (to bash "2>&12" and "2>&1x" are something else), then what opens a file.
+# Duplicates with one digit on each side (to bash "2>&12" and "2>&1x" are something else), then what opens a
+# file.
 _DUPLICATE = re.compile(r"[0-9]?>&[0-9](?=[ \t;|&]|\Z)")
 _OPENING = re.compile(r"(?:(&>>?)|([0-9]?)(>>|>\||>)|(<))(?![<>&(|])")
 _NETWORK = ("/dev/tcp/", "/dev/udp/")  # bash opens a connection (bash(1), "REDIRECTION")
 _NOWHERE = "/dev/null"
 
-# Words that begin or shape compound commands when they are the first word (bash 5.2 manual, section 3.2.5; POSIX.1-2017, 2.4),
-# bash's additional ones included. Quotes take that meaning away, but a quoted one is refused all the same.
+# Words that begin or shape compound commands when they are the first word (bash 5.2 manual, section 3.2.5;
+# POSIX.1-2017, 2.4), bash's additional ones included. Quotes take that meaning away, but a quoted one is
+# refused all the same.
 _RESERVED = frozenset(
     "! [[ ]] { } case coproc do done elif else esac fi for function if in namespace "  # noqa: SIM905 -- a table of words
     "select then time until while".split()
@@ -87,15 +100,17 @@ class _Parts(NamedTuple):
     """The words and redirections between two operators."""
 
     words: list[_Word]
-    writes: bool
+    reads: list[str]
+    into: list[str]
     end: int
 
 
 def parse_line(line: str) -> tuple[SimpleCommand, ...] | None:
     """Return the simple commands of `line` in their order; None when the line is opaque.
 
-    It assumes a non-interactive shell (`bash -c`, `sh -c`) without aliases. It says nothing about what a program does with its
-    words, nor about functions and builtins of the shell: `eval` is a first word like any other.
+    It assumes a non-interactive shell (`bash -c`, `sh -c`) without aliases. It says nothing about what a
+    program does with its words, nor about functions and builtins of the shell: `eval` is a first word like
+    any other.
     """
     if len(line) > _MAX_CHARACTERS:
         return None
@@ -129,7 +144,9 @@ def _read_parts(line: str, position: int) -> _Parts | None:
     while (assigned := _ASSIGNMENT.match(line, position)) is not None:
         position = _skip_blanks(line, assigned.end())
     words: list[_Word] = []
-    writes = is_over = False
+    reads: list[str] = []
+    into: list[str] = []
+    is_over = False
     while position < len(line):
         if words and (duplicate := _DUPLICATE.match(line, position)) is not None:
             position = _skip_blanks(line, duplicate.end())
@@ -143,9 +160,10 @@ def _read_parts(line: str, position: int) -> _Parts | None:
             file = _read_file(line, opening.end())
             if file is None:
                 return None
-            writes |= opening[4] is None and file.text != _NOWHERE
+            (into if opening[4] is None else reads).append(file.text)
             position = _skip_blanks(line, file.end)
-            # A shell that does not know "&>" reads it as "&" and ">": there a word behind it would be a program.
+            # A shell that does not know "&>" reads it as "&" and ">": there a word behind it would be a
+            # program.
             is_over = opening[1] is not None
             continue
         word = _read_word(line, position)
@@ -155,7 +173,7 @@ def _read_parts(line: str, position: int) -> _Parts | None:
             return None  # a descriptor of several digits, or one that is read from
         words.append(word)
         position = _skip_blanks(line, word.end)
-    return _Parts(words, writes, position)
+    return _Parts(words, reads, into, position)
 
 
 def _read_file(line: str, position: int) -> _Word | None:
@@ -225,5 +243,6 @@ def _simple_command(joint: Joint, parts: _Parts) -> SimpleCommand | None:
         joint=joint,
         argv=tuple(word.text for word in words),
         open_words=tuple(place for place, word in enumerate(words) if word.is_open),
-        writes=parts.writes,
+        reads=tuple(parts.reads),
+        into=tuple(parts.into),
     )

@@ -1,11 +1,13 @@
-"""deny -> ask -> allow: `CommandPolicy`, the lists and what follows from them for one command (`Decision`). Pure.
+"""deny -> ask -> allow: `CommandPolicy`, the lists and what follows from them for one command (`Decision`).
 
-Each simple command gets a verdict of its own, and the whole command gets the strictest of them. What is promised: outlive itself
-starts no program that is not on an allow list. A deny list is no wall, and what an allowed program does is restricted only by a
-sandbox.
+Pure.
 
-`open_rules` finds the rules that allow more than they seem to: a program that starts others, once allowed, starts whatever its
-caller names, so its rule restricts nothing.
+Each simple command gets a verdict of its own, and the whole command gets the strictest of them. What is
+promised: outlive itself starts no program that is not on an allow list. A deny list is no wall, and what an
+allowed program does is restricted only by a sandbox.
+
+`open_rules` finds the rules that allow more than they seem to: a program that starts others, once allowed,
+starts whatever its caller names, so its rule restricts nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,8 +60,8 @@ class Decision:
 class CommandPolicy:
     """The three lists. An empty `allow` allows everything that the other lists do not match.
 
-    `opaque` is the verdict on commands that cannot be read, while any list is in force (an allow list never lets them pass);
-    `default` is the verdict on commands that an allow list does not name.
+    `opaque` is the verdict on commands that cannot be read, while any list is in force (an allow list never
+    lets them pass); `default` is the verdict on commands that an allow list does not name.
     """
 
     deny: tuple[Rule, ...] = ()

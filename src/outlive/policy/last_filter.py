@@ -1,8 +1,9 @@
-"""The filter at the end of a command line (`make 2>&1 | tail -30`): `last_filter`, when it is certain; `filter_hint`. Pure.
+"""The filter at the end of a command line (`make 2>&1 | tail -30`): `last_filter`, when it is certain;
+`filter_hint`. Pure.
 
-Such a filter loses what stands before it: the rest of the output, and the exit code. What is kept of both beside it is
-`engine.commands.unfiltered`'s part, which needs certainty: so `last_filter` says nothing of a line that the policy's grammar
-does not understand. The hint may err, and is given for more lines.
+Such a filter loses what stands before it: the rest of the output, and the exit code. What is kept of both
+beside it is `engine.commands.unfiltered`'s part, which needs certainty: so `last_filter` says nothing of a
+line that the policy's grammar does not understand. The hint may err, and is given for more lines.
 """
 
 import re
@@ -13,10 +14,10 @@ from outlive.policy.grammar import SimpleCommand, parse_line
 
 # The names that `native/filter/filter_stage.c` answers to.
 FILTERS = frozenset({"tail", "head", "grep", "egrep", "fgrep"})
-# These would show, replace or bound what is kept beside the line: the shell's table of programs, its variables, its EXIT trap
-# (which a limit of file sizes would kill).
+# These would show, replace or bound what is kept beside the line: the shell's table of programs, its
+# variables, its EXIT trap (which a limit of file sizes would kill).
 _LOOK_INSIDE = frozenset(
-    "trap hash type command builtin enable declare typeset local alias unalias compgen eval logout ulimit".split()  # noqa: SIM905 -- a table of words
+    "trap hash type command builtin enable declare typeset local alias unalias compgen eval logout ulimit".split()  # noqa: E501, SIM905 -- cut nowhere better: a table, or another program's text
 )
 # These list the machine's processes: a copier would be among them.
 _LIST_PROCESSES = frozenset(
@@ -34,8 +35,9 @@ _MOST_SHOWN = 60  # characters of the filter in a hint
 class LastFilter:
     """The last command of a line, which filters what the one before it writes.
 
-    `stages` are the commands of its pipeline, itself included. `is_only` says that no other pipeline of the line has as many:
-    then so many exit codes are this one's. `may_copy` is False where a process more could be seen by the line itself.
+    `stages` are the commands of its pipeline, itself included. `is_only` says that no other pipeline of the
+    line has as many: then so many exit codes are this one's. `may_copy` is False where a process more could
+    be seen by the line itself.
     """
 
     name: str
@@ -65,7 +67,9 @@ def last_filter(line: str) -> LastFilter | None:
 
 
 def filter_hint(line: str) -> str | None:
-    """Return what a final filter hides, and what to do instead, in a few words for a model; None for a line without one."""
+    """Return what a final filter hides, and what to do instead, in a few words for a model; None for a line
+    without one.
+    """
     found = _HINTED.search(line.rstrip().rstrip(";").rstrip())
     commands = parse_line(line)
     if found is None or (commands is not None and commands[-1].joint != "|"):
@@ -75,7 +79,10 @@ def filter_hint(line: str) -> str | None:
     shown = found[1] if len(found[1]) <= _MOST_SHOWN else f"{found[1][:_MOST_SHOWN]}…"
     code = "" if "pipefail" in line else "the exit code and "
     # Few words: it stands in each answer about such a line, and every later turn reads it again.
-    return f"`| {shown}` hides {code}the rest of the output before it: leave it out, long output is shortened anyway"
+    return (
+        f"`| {shown}` hides {code}the rest of the output before it: leave it out, long output is "
+        "shortened anyway"
+    )
 
 
 def _reads_input(command: SimpleCommand) -> bool:
@@ -97,7 +104,9 @@ def _reads_input(command: SimpleCommand) -> bool:
 
 
 def _shows_variables(command: SimpleCommand) -> bool:
-    """Return whether a builtin would list the shell's variables (`_` is another one), or print what the EXIT trap reads."""
+    """Return whether a builtin would list the shell's variables (`_` is another one), or print what the EXIT
+    trap reads.
+    """
     first, *words = command.argv
     if first in {"export", "readonly"}:
         return all(word.startswith("-") for word in words)

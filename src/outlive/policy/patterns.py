@@ -1,12 +1,14 @@
 """The operator's globs over commands: `CommandPatterns` (promises S1.7, S1.8). Pure.
 
-They are compared with every simple command of a line (`grammar`). A line that is not certain to mean what it says is refused
-while a list is in force. Globs restrict what a caller asks for, not what a program then does: only a sandbox does that.
+They are compared with every simple command of a line (`grammar`). A line that is not certain to mean what it
+says is refused while a list is in force. Globs restrict what a caller asks for, not what a program then does:
+only a sandbox does that.
 
 ALLOWED_COMMANDS: `AllowedCommands`, the operator's list of programs (promise S0.12), and `ProgramFile`. Pure.
 
-What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an interpreter or another
-program that starts programs, it allows everything; what an allowed program does is restricted only by a sandbox.
+What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an
+interpreter or another program that starts programs, it allows everything; what an allowed program does is
+restricted only by a sandbox.
 
 `ProgramFile` holds what the file system says about a program; `engine.commands.resolver` asks it.
 """
@@ -32,12 +34,18 @@ _STARTERS = _SHELLS | frozenset(
 # The word on its own, with or without a path before it; for text that the grammar does not understand.
 _SUPERUSER_WORD = re.compile(r"(?:^|[\s;&|(){}`\"'=!])(?:[\w./-]*/)?(?:sudo|sudoedit)(?=$|[\s;&|()}`\"'])")
 
-_OPAQUE_HINT = "While patterns are in force write only words, quotes, &&, ||, ;, |, & and $NAME: nothing else can be checked."
+_OPAQUE_HINT = (
+    "While patterns are in force write only words, quotes, &&, ||, ;, |, & and $NAME: nothing else "
+    "can be checked."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPatterns:
-    """Which commands may run. An `allowed` that holds "*" allows everything; `blocked` is checked before it."""
+    """Which commands may run.
+
+    An `allowed` that holds "*" allows everything; `blocked` is checked before it.
+    """
 
     allowed: tuple[str, ...] = (_EVERYTHING,)
     blocked: tuple[str, ...] = ()
@@ -71,8 +79,8 @@ class CommandPatterns:
     def check_script(self, interpreter: str, content: str) -> None:
         """Do nothing for a script that is allowed: its interpreter, and for a shell each of its lines.
 
-        What another interpreter runs cannot be known, so a blocked list refuses it; an allowed list that names the interpreter
-        allows every script of it.
+        What another interpreter runs cannot be known, so a blocked list refuses it; an allowed list that
+        names the interpreter allows every script of it.
 
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
@@ -83,7 +91,8 @@ class CommandPatterns:
             if self.blocked:
                 raise _refused("command_opaque", _blocked_text(self.blocked[0]), hint=_OPAQUE_HINT)
             return
-        # For a shell only "\n" ends a line, and only blanks may stand before "#": other characters are part of a word.
+        # For a shell only "\n" ends a line, and only blanks may stand before "#": other characters are part
+        # of a word.
         for raw in content.split("\n"):
             line = raw.strip(" \t")
             if line and not line.startswith("#"):
@@ -112,7 +121,9 @@ class CommandPatterns:
             raise _refused("command_opaque", "Command does not match any allowed pattern", hint=_OPAQUE_HINT)
 
     def _suspect(self, line: str) -> str:
-        """Return the blocked pattern to which an opaque line comes closest: one whose program it names, else the first."""
+        """Return the blocked pattern to which an opaque line comes closest: one whose program it names, else
+        the first.
+        """
         for pattern in self.blocked:
             word = pattern.split(" ")[0].strip("*")
             if word and word in line:
@@ -169,9 +180,9 @@ class AllowedCommands:
     def check(self, command: Command, own: Mapping[str, str] = _NOTHING) -> None:
         """Do nothing for a command that is allowed.
 
-        The first word of every simple command must be on the list exactly as it is written, a path too. A line that is not
-        certain to mean what it says is refused as a whole. So is a command that gives a variable that decides what a name
-        means another value than the server's own environment (`own`) has.
+        The first word of every simple command must be on the list exactly as it is written, a path too. A
+        line that is not certain to mean what it says is refused as a whole. So is a command that gives a
+        variable that decides what a name means another value than the server's own environment (`own`) has.
 
         Raises:
             CommandRefused: `command_not_allowed` or `command_opaque`.
@@ -212,9 +223,10 @@ class AllowedCommands:
 class ProgramFile:
     """The file behind a program's name.
 
-    `paths` begins with the path where it was found (its folder without links), goes on with every link that this path leads to,
-    and ends with the real file; without links it is one path. `identity` is device and inode, which two names of one file share.
-    `is_own`: the name alone leads to this very file in the server's own PATH.
+    `paths` begins with the path where it was found (its folder without links), goes on with every link that
+    this path leads to, and ends with the real file; without links it is one path. `identity` is device and
+    inode, which two names of one file share. `is_own`: the name alone leads to this very file in the server's
+    own PATH.
     """
 
     paths: tuple[str, ...]

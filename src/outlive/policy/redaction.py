@@ -1,11 +1,12 @@
 """Redacting secrets in what is shown: `Redactor`. Pure.
 
-Every byte of a secret becomes one "*" (line ends stay), so offsets and lengths stay true. Whether a byte is redacted depends only
-on the text around it, at most `REACH_BYTES` to either side, never on the pieces in which the text is read: a reader of a piece
-also looks at so many bytes before and behind it. At the end of a text that still grows, `examine` reports from where on the
-decision is open.
+Every byte of a secret becomes one "*" (line ends stay), so offsets and lengths stay true. Whether a byte is
+redacted depends only on the text around it, at most `REACH_BYTES` to either side, never on the pieces in
+which the text is read: a reader of a piece also looks at so many bytes before and behind it. At the end of a
+text that still grows, `examine` reports from where on the decision is open.
 
-Every literal with which a secret can begin is searched for at once (decision 86): ordinary text costs one look at 5 to 20 GB/s.
+Every literal with which a secret can begin is searched for at once (decision 86): ordinary text costs one
+look at 5 to 20 GB/s.
 """
 
 import json
@@ -41,7 +42,8 @@ class Redactor:
 
     Attributes:
         values: The known values, longest first, in every form that is searched for.
-        seam_bytes: A beginning of a secret is at most so much longer than one byte: so many bytes before a piece are needed.
+        seam_bytes: A beginning of a secret is at most so much longer than one byte: so many bytes before a
+            piece are needed.
     """
 
     __slots__ = ("_anchors", "_beginnings", "_extra", "_is_plain", "_with_patterns", "seam_bytes", "values")
@@ -49,7 +51,9 @@ class Redactor:
     def __init__(
         self, *, patterns: bool = True, values: Iterable[bytes] = (), extra: Sequence[ExtraPattern] = ()
     ) -> None:
-        """Search for `values` and `extra` patterns, and for the known patterns unless these are switched off."""
+        """Search for `values` and `extra` patterns, and for the known patterns unless these are switched
+        off.
+        """
         self.values = _forms(values)
         self._with_patterns = patterns
         self._extra = tuple(extra)
@@ -69,7 +73,9 @@ class Redactor:
 
     @property
     def rules(self) -> str:
-        """What it redacts in the output of all processes, as a text that is the same where the rules are: not the known values."""
+        """What it redacts in the output of all processes, as a text that is the same where the rules are: not
+        the known values.
+        """
         known = [one.pattern for one in (*_WHOLE, _ADDRESS)] if self._with_patterns else []
         return repr((known, sorted(one.whole.pattern for one in self._extra)))
 
@@ -78,7 +84,10 @@ class Redactor:
         return Redactor(patterns=self._with_patterns, values=[*self.values, *values], extra=self._extra)
 
     def is_suspect(self, data: bytes) -> bool:
-        """Return whether a secret could begin in `data`; one that begins so close to its end that it is cut is not seen."""
+        """Return whether a secret could begin in `data`.
+
+        One that begins so close to its end that it is cut is not seen.
+        """
         if self._is_plain and len(data) <= _SHORT_BYTES and _BEGINNING.search(data) is None:
             # Without the large search, which releases the interpreter lock and waits to get it back.
             return False
@@ -96,9 +105,11 @@ class Redactor:
         return bool(self.values) and self._cut_value(data) < len(data)
 
     def examine(self, data: bytes) -> tuple[list[_Span], int, int]:
-        """Return the secrets in `data` as (begin, end), sorted and disjoint, and from where on more bytes could change that.
+        """Return the secrets in `data` as (begin, end), sorted and disjoint, and from where on more bytes
+        could change that.
 
-        The second number is about patterns, the third about known values; each is the length of `data` if all is decided.
+        The second number is about patterns, the third about known values; each is the length of `data` if all
+        is decided.
         """
         spans, undecided = self._patterned(data) if self._anchors is not None else ([], len(data))
         undecided = min(undecided, self._find_extra(data, spans))
@@ -153,7 +164,8 @@ class Redactor:
     def _find_extra(self, data: bytes, spans: list[_Span]) -> int:
         """Add the spans of the operator's patterns; return from where on these are undecided.
 
-        Each pattern is searched for separately, and spans may overlap: what the patterns have in common is not known.
+        Each pattern is searched for separately, and spans may overlap: what the patterns have in common is
+        not known.
         """
         undecided = len(data)
         for one in self._extra:
@@ -167,7 +179,10 @@ class Redactor:
         return undecided
 
     def _cut_value(self, data: bytes) -> int:
-        """Return the position of the first value that the end of `data` cuts off; the length of `data` if there is none."""
+        """Return the position of the first value that the end of `data` cuts off.
+
+        The length of `data` if there is none.
+        """
         first = len(data)
         for value in self.values:
             begin = data.find(value[:1], max(0, len(data) - len(value) + 1))
@@ -200,7 +215,9 @@ def _automaton(literals: Sequence[bytes]) -> "BytesAhoCorasick | None":
 
 
 def _forms(values: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Return values in the forms in which a program may print them: unchanged, in JSON, through a terminal, by line."""
+    """Return values in the forms in which a program may print them: unchanged, in JSON, through a terminal,
+    by line.
+    """
     forms: set[bytes] = set()
     for whole in values:
         # A value that is longer than a reader looks back is redacted piece by piece.

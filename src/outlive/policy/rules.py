@@ -1,8 +1,9 @@
 """One rule of the deny, ask and allow lists: `Rule`, globs over the words of one simple command. Pure.
 
-The first word names the program. The others are compared with the command's words, one by one: `*` and `?` match within a word,
-`**` matches any number of words, a last `*` any words that follow. A rule of one word is about the program, whatever follows.
-Text is never compared as a whole: what the words of a command are is known from `grammar`, or from the caller's argv.
+The first word names the program. The others are compared with the command's words, one by one: `*` and `?`
+match within a word, `**` matches any number of words, a last `*` any words that follow. A rule of one word is
+about the program, whatever follows. Text is never compared as a whole: what the words of a command are is
+known from `grammar`, or from the caller's argv.
 """
 
 import re
@@ -23,9 +24,10 @@ _WRITES = re.compile(r"write\s*=\s*(true|false)")
 class JudgedCommand:
     """One simple command as rules see it.
 
-    `open_words` are the positions of words that the shell may replace by any number of others. `ends_open`: unknown words will
-    follow (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`: another command of the same line would
-    start it, so only deny and ask apply. `writes`: the shell writes its output into a file.
+    `open_words` are the positions of words that the shell may replace by any number of others. `ends_open`:
+    unknown words will follow (xargs). `is_line`: a shell looks its program up, builtins first. `is_inner`:
+    another command of the same line would start it, so only deny and ask apply. `writes`: the shell writes
+    its output into a file. `reads` and `into` are the files behind redirections.
     """
 
     argv: tuple[str, ...]
@@ -34,6 +36,8 @@ class JudgedCommand:
     is_inner: bool = False
     ends_open: bool = False
     writes: bool = False
+    reads: tuple[str, ...] = ()
+    into: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -55,7 +59,10 @@ class _RuleWord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule: `text` as it was written, `program` its first word. `writes`: it also allows output into files."""
+    """One rule: `text` as it was written, `program` its first word.
+
+    `writes`: it also allows output into files.
+    """
 
     text: str
     program: str
@@ -99,7 +106,8 @@ class Rule:
         Args:
             command: The command to judge.
             file: The file to which its first word leads; None if there is none.
-            own: The file to which the rule's first word leads; None if there is none, or the word is a pattern.
+            own: The file to which the rule's first word leads; None if there is none, or the word is a
+                pattern.
         """
         if not self._may_be_program(command, file, own):
             return False
@@ -129,7 +137,8 @@ class Rule:
                 return True
             if file is None:
                 return False
-            # Another name of the same file counts, unless the file is another program under each name (busybox).
+            # Another name of the same file counts, unless the file is another program under each name
+            # (busybox).
             if own is not None and file.identity == own.identity and not is_multi_call(file.real):
                 return True
             return self.program in (file.paths if self.is_path else file.names)
@@ -144,7 +153,8 @@ class Rule:
         if not self.is_path:
             if "/" in word or not command.is_line:
                 return file is not None and file.is_own and _matches(command.name, self.program)
-            # A builtin, or what the shell finds in the server's own PATH (`command_reader` makes sure it has no other).
+            # A builtin, or what the shell finds in the server's own PATH (`command_reader` makes sure it has
+            # no other).
             return _matches(word, self.program)
         if file is None or (command.is_line and word in SHELL_BUILTINS):
             return False
@@ -187,7 +197,9 @@ def _matches(text: str, glob: str) -> bool:
 def _surely_matches(
     shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int]
 ) -> bool:
-    """Return whether words match however the open ones are replaced: only a shape for any words matches an open one."""
+    """Return whether words match however the open ones are replaced: only a shape for any words matches an
+    open one.
+    """
     reached = {0}  # numbers of shapes that may be used up before the present word
     for place, word in enumerate(words):
         reached = _over_any(shapes, reached)

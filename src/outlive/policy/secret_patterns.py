@@ -1,13 +1,15 @@
 """What keys and passwords look like: the list of `SecretPattern`s. Pure; `redaction` searches with them.
 
-A pattern begins with a literal anchor, which stays visible: it shows what kind of secret was there. Only the secret behind it is
-redacted. No anchor contains a newline, and whatever a pattern can match is shorter than `REACH_BYTES`.
+A pattern begins with a literal anchor, which stays visible: it shows what kind of secret was there. Only the
+secret behind it is redacted. No anchor contains a newline, and whatever a pattern can match is shorter than
+`REACH_BYTES`.
 
 The operator's own patterns for secrets (`redact_extra`): parsed, refused, or compiled. Pure.
 
-They are regular expressions that never need backtracking, so no text can make a search slow: a pattern begins with a literal;
-behind it follow characters and classes with bounds; and no part can take what the next one needs. A pattern of any other kind
-is refused with a sentence; none is taken for something else than `re` would take it for. `redaction` searches with them.
+They are regular expressions that never need backtracking, so no text can make a search slow: a pattern begins
+with a literal; behind it follow characters and classes with bounds; and no part can take what the next one
+needs. A pattern of any other kind is refused with a sentence; none is taken for something else than `re`
+would take it for. `redaction` searches with them.
 """
 
 import re
@@ -48,7 +50,10 @@ class SecretPattern:
         return self._compiled(f"({kind}{{{least},{most}}}){self.after}")
 
     def unfinished(self) -> re.Pattern[bytes]:
-        """Return a pattern that matches if the text ends within the secret; group 1 begins where the secret does."""
+        """Return a pattern that matches if the text ends within the secret.
+
+        Group 1 begins where the secret does.
+        """
         kind, _, most = self.secret
         return self._compiled(rf"({kind}{{0,{most}}})\Z")
 
@@ -130,7 +135,8 @@ PATTERNS: Sequence[SecretPattern] = (
         ("[A-Za-z0-9+/=]", 8, 1024),
         is_word=False,
     ),
-    # RFC 7468, section 10; RFC 4716; openssh PROTOCOL.key. A key cut off before its end is hidden all the same
+    # RFC 7468, section 10; RFC 4716; openssh PROTOCOL.key. A key cut off before its end is hidden all the
+    # same
     SecretPattern(
         "private key",
         (
@@ -148,7 +154,8 @@ PATTERNS: Sequence[SecretPattern] = (
     SecretPattern("outlive token", (b"olv_",), (_TOKEN, 20, 255)),
 )
 
-# RFC 3986, section 3.2.1: the password alone. Not in the list: its anchor is in every log, but an "@" only in few.
+# RFC 3986, section 3.2.1: the password alone. Not in the list: its anchor is in every log, but an "@" only in
+# few.
 PASSWORD_IN_ADDRESS = SecretPattern(
     "password in an address",
     (b"://",),
@@ -229,7 +236,8 @@ def parse_pattern(text: str) -> ExtraPattern:
     anchor = bytes(next(iter(part.takes)) for part in parts[:anchor_end])
     if len(anchor) < _LEAST_ANCHOR_BYTES or b"\n" in anchor:
         raise ValueError(
-            f"it has to begin with {_LEAST_ANCHOR_BYTES} or more characters that are always the same, on one line"
+            f"it has to begin with {_LEAST_ANCHOR_BYTES} or more characters that are always the same, on "
+            "one line"
         )
     before, secret, after = parts[anchor_end:opened], parts[opened:closed], parts[closed:]
     if not sum(part.least for part in secret):
@@ -376,8 +384,8 @@ def _check_apart(parts: Sequence[_Part]) -> None:
         for later in parts[place + 1 :]:
             if part.takes & later.takes:
                 raise ValueError(
-                    f"{part.text} can take what {later.text} behind it needs: nobody could say where one ends. "
-                    "Let them have no character in common, or give the first one a fixed number"
+                    f"{part.text} can take what {later.text} behind it needs: nobody could say where one "
+                    "ends. Let them have no character in common, or give the first one a fixed number"
                 )
             if later.least:
                 break
@@ -395,8 +403,8 @@ def _check_density(anchor: bytes, parts: Sequence[_Part]) -> None:
     most = _MOST_READINGS * period
     if sum(part.most for part in parts) > most:
         raise ValueError(
-            f"its beginning can occur in what follows it, again and again: let that have {most} bytes at most in all, as in "
-            f"{{8,{most}}}, or leave a character of the beginning out of it"
+            f"its beginning can occur in what follows it, again and again: let that have {most} bytes at "
+            f"most in all, as in {{8,{most}}}, or leave a character of the beginning out of it"
         )
 
 

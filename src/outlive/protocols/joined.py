@@ -1,8 +1,10 @@
-"""What a node that dials in and its gateway say to each other before a connection is used: JSON messages with a `type`. Pure.
+"""What a node that dials in and its gateway say to each other before a connection is used: JSON messages with
+a `type`. Pure.
 
-The gateway speaks first, with `welcome` or `refused`; the node answers `kept` once the credential is on its disk. Then nothing is said
-but `probe` and `here`, and `renew` and `kept`, until `serve`: from there on the connection is one of docs/jsonrpc.md, in which the
-node is the server. Which side a message is for is a type of its own, so that neither takes the other's.
+The gateway speaks first, with `welcome` or `refused`; the node answers `kept` once the credential is on its
+disk. Then nothing is said but `probe` and `here`, and `renew` and `kept`, until `serve`: from there on the
+connection is one of docs/jsonrpc.md, in which the node is the server. Which side a message is for is a type
+of its own, so that neither takes the other's.
 """
 
 from typing import Annotated, TypeVar
@@ -10,6 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta
 
+from outlive.core.documents import checked_json
 from outlive.core.errors import ProtocolViolation
 from outlive.operations.requests import Tags
 
@@ -23,7 +26,9 @@ _M = TypeVar("_M")
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag="welcome"):
-    """The node is let in: what it is called, and the credential for its next connection; "": the one that it has."""
+    """The node is let in: what it is called, and the credential for its next connection; "": the one that it
+    has.
+    """
 
     node: Annotated[str, Meta(min_length=1, max_length=64)]
     credential: _Secret
@@ -53,7 +58,9 @@ class ServeNow(msgspec.Struct, frozen=True, kw_only=True, tag="serve"):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, tag="kept"):
-    """The credential is on the node's disk, or (not `done`) could not be kept; `labels` are those that its operator gives it."""
+    """The credential is on the node's disk, or (not `done`) could not be kept; `labels` are those that its
+    operator gives it.
+    """
 
     labels: Tags = {}
     done: bool = True
@@ -94,7 +101,7 @@ def read_for_gateway(frame: str | bytes) -> ToGateway:
 
 def _read(decoder: "msgspec.json.Decoder[_M]", frame: str | bytes) -> _M:
     try:
-        return decoder.decode(frame)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        return decoder.decode(checked_json(frame))
+    except ValueError as error:
         text = "What answers there is no outlive server that nodes join, or of another version."
         raise ProtocolViolation("invalid_request", text) from error

@@ -1,7 +1,10 @@
-"""Orders, answers and reports of leases as lines of JSON: what a server and its driver of Ray say to each other. Pure."""
+"""Orders, answers and reports of leases as lines of JSON: what a server and its driver of Ray say to each
+other. Pure.
+"""
 
 import msgspec
 
+from outlive.core.documents import checked_json
 from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport
 
 
@@ -24,10 +27,10 @@ def line(message: LeaseOrder | DriverMessage) -> bytes:
 
 
 def decode_order(raw: bytes) -> LeaseOrder:
-    """Return what a server has sent; raises msgspec.DecodeError for anything else."""
-    return _orders.decode(raw)
+    """Return what a server has sent; raises ValueError for anything else."""
+    return _orders.decode(checked_json(raw))
 
 
 def decode_message(raw: bytes) -> DriverMessage:
-    """Return what a driver has sent; raises msgspec.DecodeError, which is a ValueError, for anything else."""
-    return _messages.decode(raw)
+    """Return what a driver has sent; raises ValueError for anything else."""
+    return _messages.decode(checked_json(raw))

@@ -1,8 +1,10 @@
-"""Output as lines that are cheap to read (promise S4.13), and output that is too long for a result (promise S1.8). Pure.
+"""Output as lines that are cheap to read (promise S4.13), and output that is too long for a result (promise
+S1.8). Pure.
 
-Cheap lines are without ANSI sequences and overwritten text; `output` leaves out more of them. Each one has the cursors before and
-behind it, so that everything that is left out can be asked for exactly. Of an output that is too long, head and tail are shown; the second half
-of this module chooses the parts and makes them text. Bytes are read, and redacted, in `store`.
+Cheap lines are without ANSI sequences and overwritten text; `output` leaves out more of them. Each one has
+the cursors before and behind it, so that everything that is left out can be asked for exactly. Of an output
+that is too long, head and tail are shown; the second half of this module chooses the parts and makes them
+text. Bytes are read, and redacted, in `store`.
 """
 
 import codecs
@@ -13,7 +15,8 @@ from dataclasses import dataclass
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
 
-# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters except \b \t \n \r.
+# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters except \b
+# \t \n \r.
 _ANSI = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
     r"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
@@ -24,8 +27,8 @@ _ANSI = re.compile(
 class Line:
     """One line without its newline; `start` and `end` are the cursors before and behind its bytes.
 
-    `redacted`: how many secrets in it are redacted. `is_mark`: the text stands for lines that are not shown. `is_error`: it reports
-    an error. `is_open`: the same line goes on in the next one, without a newline.
+    `redacted`: how many secrets in it are redacted. `is_mark`: the text stands for lines that are not shown.
+    `is_error`: it reports an error. `is_open`: the same line goes on in the next one, without a newline.
     """
 
     text: str
@@ -56,7 +59,8 @@ class LineSplitter:
 
     def feed(self, stream: int, data: bytes, hidden: HiddenSpans = ()) -> None:
         """Take the next bytes of a stream (0 stdout, 1 stderr), and the spans of them that are redacted."""
-        # Only "\n" ends a line here; a carriage return stays in it, and `strip_ansi` shows what is left after it.
+        # Only "\n" ends a line here; a carriage return stays in it, and `strip_ansi` shows what is left after
+        # it.
         pieces = data.split(b"\n")
         for piece in pieces[:-1]:
             self._advance(stream, len(piece) + 1, hidden)
@@ -96,11 +100,15 @@ class LineSplitter:
 
 
 def strip_ansi(text: str) -> str:
-    """Return text without escape sequences and control characters; characters that were overwritten are gone."""
+    """Return text without escape sequences and control characters.
+
+    Characters that were overwritten are gone.
+    """
     plain = _overwritten(_ANSI.sub("", text))
     if "\r" not in plain:
         return plain
-    # A progress bar redraws its line after each carriage return: the last version that shows something counts.
+    # A progress bar redraws its line after each carriage return: the last version that shows something
+    # counts.
     return next((part for part in reversed(plain.split("\r")) if part.strip()), "")
 
 
@@ -132,7 +140,8 @@ def plain_text(text: str) -> str:
     return "\n".join(strip_ansi(line.rstrip("\r")) for line in plain.split("\n"))
 
 
-# A line is held until its newline, since a carriage return in it takes back what stands before. A longer one goes out in pieces.
+# A line is held until its newline, since a carriage return in it takes back what stands before. A longer one
+# goes out in pieces.
 _LONGEST_HELD = 1024 * 1024
 
 
@@ -142,7 +151,6 @@ class CleanText:
     __slots__ = ("_decoders", "_held")
 
     def __init__(self) -> None:
-        """Begin with nothing held."""
         self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
         self._held = ["", ""]
 
@@ -177,7 +185,9 @@ class Clip:
 
 
 def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
-    """Return the ranges [from, to) that are shown of a stream of `size` bytes: all of it, or its head and its tail."""
+    """Return the ranges [from, to) that are shown of a stream of `size` bytes: all of it, or its head and its
+    tail.
+    """
     if size <= limit_bytes:
         return [(0, size)] if size else []
     head = limit_bytes - limit_bytes // 2
@@ -187,8 +197,8 @@ def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
 def join_pieces(pieces: Sequence[Clip], size: int) -> str:
     """Return pieces of a stream of `size` bytes as text, with a visible mark where bytes are left out.
 
-    The pieces are in order, none is empty, and no two adjoin. Invalid UTF-8 becomes U+FFFD; a character that a cut would damage
-    is left out with the rest.
+    The pieces are in order, none is empty, and no two adjoin. Invalid UTF-8 becomes U+FFFD; a character that
+    a cut would damage is left out with the rest.
     """
     texts: list[str] = []
     position = 0

@@ -19,8 +19,8 @@ def encode_event(name: str, data: bytes) -> bytes:
 def encode_line_events(name: str, lines: str) -> bytes:
     """Return an event {"content": line} for each line of `lines`, whose last character is a newline.
 
-    One pass of a JSON encoder that ends each value with a newline, which occurs nowhere else in its output; each newline is then
-    replaced by the text between two events (promise S4.3).
+    One pass of a JSON encoder that ends each value with a newline, which occurs nowhere else in its output;
+    each newline is then replaced by the text between two events (promise S4.3).
     """
     head = b'event: %b\ndata: {"content": ' % name.encode()
     encoded = _JSON.encode_lines(lines[:-1].split("\n"))
@@ -33,7 +33,10 @@ def encode_line_event(name: str, line: str, *, redacted: int) -> bytes:
 
 
 def encode_part_event(name: str, text: str, *, redacted: int = 0) -> bytes:
-    """Return the event of a part of a line that is too long for one event; the line continues in the next event."""
+    """Return the event of a part of a line that is too long for one event.
+
+    The line continues in the next event.
+    """
     return encode_event(
         name, b'{"content": %b, "partial": true%b}' % (_JSON.encode(text), _redacted(redacted))
     )

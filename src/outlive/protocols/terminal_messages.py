@@ -2,10 +2,12 @@
 
 Output and input never come this way: they are binary frames of raw bytes.
 
-What a viewer asks for when it connects (`Opening`, the subprotocol), and where its view of the output begins (`sane_start`).
+What a viewer asks for when it connects (`Opening`, the subprotocol), and where its view of the output begins
+(`sane_start`).
 
-A view never begins within a character or an escape sequence. Sequences are those of ECMA-48 (5th edition, sections 5.3 to 5.6),
-read as terminals do: a new ESC, CAN or SUB ends an unfinished one. Bytes are sent in `frontends.terminal`.
+A view never begins within a character or an escape sequence. Sequences are those of ECMA-48 (5th edition,
+sections 5.3 to 5.6), read as terminals do: a new ESC, CAN or SUB ends an unfinished one. Bytes are sent in
+`frontends.terminal`.
 """
 
 import re
@@ -31,7 +33,9 @@ class ResizeMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type",
 
 
 class SendSignal(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="signal"):
-    """A signal by name or number: for the main process, the process group that it leads, or the whole tree."""
+    """A signal by name or number: for the main process, the process group that it leads, or the whole
+    tree.
+    """
 
     name: str | int
     to: Literal["process", "group", "tree"] = "process"
@@ -62,7 +66,10 @@ class AckMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", ta
 
 
 class LagBound(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="lag"):
-    """From now on the viewer skips when it is more than so many bytes behind the output's end; null: never."""
+    """From now on the viewer skips when it is more than so many bytes behind the output's end.
+
+    Null: never.
+    """
 
     bytes: Annotated[int, Meta(ge=LEAST_BOUND_BYTES)] | None
 
@@ -72,10 +79,12 @@ ClientMessage = ResizeMessage | SendSignal | EndOfFile | Where | TakeHold | Rele
 
 
 class HelloMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="hello"):
-    """The first message. Output follows from `cursor` on; rows and cols are null where there is no terminal (any more).
+    """The first message.
 
-    `end` is where the output ended at that time: questions of the terminal before it (for the cursor's position, for instance)
-    were meant for earlier viewers, and a terminal emulator should not answer them.
+    Output follows from `cursor` on; rows and cols are null where there is no terminal (any more).
+
+    `end` is where the output ended at that time: questions of the terminal before it (for the cursor's
+    position, for instance) were meant for earlier viewers, and a terminal emulator should not answer them.
     """
 
     cursor: str
@@ -104,9 +113,11 @@ class GapMessage(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", ta
 
 
 class Skipped(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="skipped"):
-    """The viewer was further behind than it wants to be: `bytes` of output are left out, and it goes on at `cursor`, near the end.
+    """The viewer was further behind than it wants to be: `bytes` of output are left out, and it goes on at
+    `cursor`, near the end.
 
-    `modes` is to be written to the terminal before that: what the skipped output has switched (`protocols.terminal.carried_modes`).
+    `modes` is to be written to the terminal before that: what the skipped output has switched
+    (`protocols.terminal.carried_modes`).
     """
 
     bytes: int
@@ -115,14 +126,19 @@ class Skipped(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="
 
 
 class Redacted(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="redacted"):
-    """In the output between the previous message and `cursor`, `count` secrets are redacted (each is counted once)."""
+    """In the output between the previous message and `cursor`, `count` secrets are redacted (each is counted
+    once).
+    """
 
     count: int
     cursor: str
 
 
 class Exited(msgspec.Struct, kw_only=True, frozen=True, tag_field="type", tag="exited"):
-    """The process has ended; code and signal are null when its end cannot be known. `error` is set if the end was forced."""
+    """The process has ended; code and signal are null when its end cannot be known.
+
+    `error` is set if the end was forced.
+    """
 
     exit_code: int | None
     signal: int | None
@@ -217,10 +233,13 @@ _MOST_CELLS = 65535  # struct winsize holds 16 bits (ioctl_tty(2))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """Where to begin (None: with the newest history), whether to look only, the window's size, and if secrets are shown.
+    """Where to begin (None: with the newest history), whether to look only, the window's size, and if secrets
+    are shown.
 
-    `hold`: None does not take part in holding the terminal; "watch" does, "free" holds it if no viewer does, "over" in any case.
-    `ahead`, `lag`: the most bytes that are sent before they are acknowledged, and that the viewer is behind; None: any number.
+    `hold`: None does not take part in holding the terminal; "watch" does, "free" holds it if no viewer does,
+    "over" in any case.
+    `ahead`, `lag`: the most bytes that are sent before they are acknowledged, and that the viewer is behind;
+    None: any number.
     """
 
     cursor: Cursor | None = None
@@ -297,26 +316,33 @@ def _cells(name: str, text: str) -> int:
     return int(text)
 
 
-# Bytes that are examined before the wanted position: a sequence that begins there may reach beyond it. Longer ones are pictures.
+# Bytes that are examined before the wanted position: a sequence that begins there may reach beyond it. Longer
+# ones are pictures.
 CONTEXT_BYTES = 32 * 1024
 LOOK_BYTES = 16 * 1024  # bytes that are examined behind it
 
 # OSC also ends with BEL; the other strings (DCS, SOS, PM, APC) end with ST alone.
 _SEQUENCE = re.compile(
-    rb"\x1b(?:\[[ -?]*[@-~]?|\][^\x07\x18\x1a\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)",
+    (
+        rb"\x1b(?:\[[ -?]*[@-~]?|\][^\x07\x18\x1a\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x18\x1a\x1b]*(?:\x1b\\)?|[ "
+        rb"-/]*[0-~]?)"
+    ),
     re.DOTALL,
 )
 _LONGEST_CHARACTER = 4
 
 
 def sane_start(data: bytes, wanted: int) -> int:
-    """Return the first good position in `data` at or behind `wanted`: where a line begins if one does, else a character.
+    """Return the first good position in `data` at or behind `wanted`: where a line begins if one does, else a
+    character.
 
-    `data` are the bytes around the wanted position, as far as they are known; the position behind the last one is possible.
+    `data` are the bytes around the wanted position, as far as they are known; the position behind the last
+    one is possible.
     """
     newline = data.find(b"\n", max(0, wanted - 1))
     character = _character_start(data, wanted)
-    # Sequences that reach across the wanted position, or across the newline found, push the beginning behind them.
+    # Sequences that reach across the wanted position, or across the newline found, push the beginning behind
+    # them.
     for found in _SEQUENCE.finditer(data):
         begin, end = found.span()
         if end <= wanted:
@@ -331,7 +357,8 @@ def sane_start(data: bytes, wanted: int) -> int:
 
 
 def _character_start(data: bytes, wanted: int) -> int:
-    # A byte 10xxxxxx continues a character (RFC 3629, section 3); after three of them the text is no UTF-8 anyway.
+    # A byte 10xxxxxx continues a character (RFC 3629, section 3); after three of them the text is no UTF-8
+    # anyway.
     place = wanted
     while place < min(len(data), wanted + _LONGEST_CHARACTER - 1) and data[place] & 0xC0 == 0x80:
         place += 1

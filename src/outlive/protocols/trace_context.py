@@ -1,7 +1,10 @@
-"""Whose trace a command belongs to: what a caller sends as `traceparent`, and the span that a command is. Pure.
+"""Whose trace a command belongs to: what a caller sends as `traceparent`, and the span that a command is.
 
-The form is W3C Trace Context's (Recommendation of 23 November 2021, section 3.2). Nothing of a span is drawn by chance: it follows from the process id and the
-caller's word, which the process's folder keeps. So a server that was killed, and the one that comes after it, mean the same span.
+Pure.
+
+The form is W3C Trace Context's (Recommendation of 23 November 2021, section 3.2). Nothing of a span is drawn
+by chance: it follows from the process id and the caller's word, which the process's folder keeps. So a server
+that was killed, and the one that comes after it, mean the same span.
 """
 
 import hashlib
@@ -11,12 +14,14 @@ from dataclasses import dataclass
 
 from outlive.core.identity import id_to_bytes
 
-# The names under which programs pass it on (OpenTelemetry, "Environment Variables as Context Propagation Carriers").
+# The names under which programs pass it on (OpenTelemetry, "Environment Variables as Context Propagation
+# Carriers").
 TRACE_VARIABLE = "TRACEPARENT"
 TRACE_VARIABLES = frozenset({TRACE_VARIABLE, "TRACESTATE", "BAGGAGE"})
 _HEADER = b"traceparent"
 _SAMPLED = 1
-# Version 00 has exactly these four fields; of a later version, which ours is to read as far as it goes, more may follow.
+# Version 00 has exactly these four fields; of a later version, which ours is to read as far as it goes, more
+# may follow.
 _FORM = re.compile(
     r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<span>[0-9a-f]{16})-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?"
 )
@@ -26,7 +31,10 @@ _SPAN_BYTES = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSpan:
-    """One span's place: its ids as lower-case hexadecimal digits, and its flags. `parent_id` is "" for the first span of a trace."""
+    """One span's place: its ids as lower-case hexadecimal digits, and its flags.
+
+    `parent_id` is "" for the first span of a trace.
+    """
 
     trace_id: str
     span_id: str
@@ -40,7 +48,9 @@ class TraceSpan:
 
 
 def read_traceparent(text: str) -> TraceSpan | None:
-    """Return the span that a `traceparent` names; None for every text that is none: the trace begins anew then (section 3.2.2.5)."""
+    """Return the span that a `traceparent` names; None for every text that is none: the trace begins anew
+    then (section 3.2.2.5).
+    """
     found = _FORM.fullmatch(text)
     if found is None or found["version"] == _INVALID_VERSION or (found["version"] == "00" and found["more"]):
         return None
@@ -56,7 +66,9 @@ def valid_traceparent(text: object) -> str:
 
 
 def traceparent_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """Return the valid `traceparent` among an HTTP request's headers; "" for none, and for several (section 3.2)."""
+    """Return the valid `traceparent` among an HTTP request's headers; "" for none, and for several (section
+    3.2).
+    """
     found = [value for name, value in headers if name == _HEADER]
     return valid_traceparent(found[0].decode("latin-1")) if len(found) == 1 else ""
 
@@ -74,7 +86,8 @@ def span_of(process_id: str, traceparent: str) -> TraceSpan:
         process_id: The process's id, whose bytes are the trace's id where the caller names no trace.
         traceparent: The caller's, valid, or "".
     """
-    # A node runs a command under the id that it has here. Its span is a child of ours, so that the two have different parents.
+    # A node runs a command under the id that it has here. Its span is a child of ours, so that the two have
+    # different parents.
     digest = hashlib.blake2b(f"{process_id} {traceparent}".encode(), digest_size=_SPAN_BYTES).hexdigest()
     parent = read_traceparent(traceparent)
     if parent is None:

@@ -1,8 +1,10 @@
-"""WebSocket frames from server to client as bytes (RFC 6455, section 5): unmasked, unfragmented, no extension.
+"""WebSocket frames from server to client as bytes (RFC 6455, section 5): unmasked, unfragmented, no
+extension.
 
-They are built by hand because one write of many frames is what makes streaming fast (a send call costs 5-19 us, a frame built
-here some 0.1 us). In the other direction only two kinds are read here: the usual frame, a request in one piece (`lone_text`), and
-one with much to write (`LargeBinary`). The `websockets` library reads all others.
+They are built by hand because one write of many frames is what makes streaming fast (a send call costs 5-19
+us, a frame built here some 0.1 us). In the other direction only two kinds are read here: the usual frame, a
+request in one piece (`lone_text`), and one with much to write (`LargeBinary`). The `websockets` library reads
+all others.
 """
 
 import struct
@@ -11,7 +13,8 @@ from collections.abc import Iterator
 TEXT = 0x81  # FIN + opcode 1
 BINARY = 0x82  # FIN + opcode 2
 
-# Section 5.2: up to 125 the length is in the header's second byte; 126 and 127 there announce 16 or 64 bits behind it.
+# Section 5.2: up to 125 the length is in the header's second byte; 126 and 127 there announce 16 or 64 bits
+# behind it.
 _SHORT_MAX = 125
 _MEDIUM_MAX = 0xFFFF
 _MEDIUM_MARK = 126
@@ -42,7 +45,10 @@ def binary_frame(payload: bytes) -> bytes:
 
 
 def split_frames(frames: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield (kind, payload) of whole frames built by this module; for transports that take messages one by one."""
+    """Yield (kind, payload) of whole frames built by this module.
+
+    For transports that take messages one by one.
+    """
     position = 0
     while position < len(frames):
         kind, length = frames[position], frames[position + 1]
@@ -58,7 +64,10 @@ def split_frames(frames: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def lone_text(data: bytes) -> bytes | None:
-    """Return the payload of `data` if that is one text frame of a client: masked, complete, at most 64 KiB; else None."""
+    """Return the payload of `data` if that is one text frame of a client: masked, complete, at most 64 KiB.
+
+    Else None.
+    """
     if len(data) < 2 + _KEY_BYTES or data[0] != TEXT:
         return None
     # A client must mask (section 5.1): without that bit the length is below 0 here, and the frame is refused.
@@ -79,13 +88,13 @@ class LargeBinary:
 
     Attributes:
         key: The key with which it is masked.
-        payload: The payload so far, still masked. It grows with the bytes that come, not by what the header announces.
+        payload: The payload so far, still masked. It grows with the bytes that come, not by what the header
+            announces.
     """
 
     __slots__ = ("_size", "key", "payload")
 
     def __init__(self, key: bytes, size: int) -> None:
-        """Begin without payload."""
         self.key = key
         self.payload = bytearray()
         self._size = size
@@ -94,7 +103,8 @@ class LargeBinary:
     def begin(cls, data: bytes, at: int, *, max_bytes: int) -> tuple["LargeBinary", int] | None:
         """Return the frame whose header is at `at`, and the position of its payload.
 
-        None for every other frame, for a small one or one of more than `max_bytes`, and if the header is not complete.
+        None for every other frame, for a small one or one of more than `max_bytes`, and if the header is not
+        complete.
         """
         if len(data) < at + 2 or data[at] != BINARY:
             return None

@@ -1,7 +1,8 @@
-"""The driver's program: it reads orders from the socket that it was given, and writes answers, and each second a report.
+"""The driver's program: it reads orders from the socket that it was given, and writes answers, and each
+second a report.
 
-It ends when the server's end of the socket is closed. Whatever Ray does to it is the server's to notice: it ends, and the server
-starts it again.
+It ends when the server's end of the socket is closed. Whatever Ray does to it is the server's to notice: it
+ends, and the server starts it again.
 """
 
 import argparse

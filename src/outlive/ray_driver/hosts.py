@@ -14,7 +14,8 @@ from outlive.placement.leases import FoundNode
 from outlive.ray_driver.leases import name_of
 from outlive.ray_driver.node_host import NodeHost
 
-# So often a node is asked again: its server may have died, have another address by now, or have been installed at last.
+# So often a node is asked again: its server may have died, have another address by now, or have been
+# installed at last.
 _AGAIN_S = 20.0
 
 
@@ -30,13 +31,15 @@ class RayHosts:
     """What the nodes say of where their servers are. Used by one thread."""
 
     def __init__(self, owner: str) -> None:
-        """Ask on behalf of a server."""
         self._owner = owner
         self._asked: dict[str, _AskedNode] = {}  # by the nodes' ids
         self._again: dict[str, float] = {}  # when nodes that are there are asked again
 
     def look(self) -> Iterator[FoundNode]:
-        """Ask nodes that are new, and the others from time to time; yield those that have answered, the same again, too."""
+        """Ask nodes that are new, and the others from time to time.
+
+        Yield those that have answered, the same again, too.
+        """
         now = time.monotonic()
         alive = {node["NodeID"]: node for node in ray.nodes() if node["Alive"]}
         self._again = {node_id: at for node_id, at in self._again.items() if node_id in alive}

@@ -1,4 +1,6 @@
-"""`LeaseKey`: the key in Ray's table that stands beside each placement group, so that leases can be listed. Pure.
+"""`LeaseKey`: the key in Ray's table that stands beside each placement group, so that leases can be listed.
+
+Pure.
 
 Any program of the cluster can write into that table: what is no key of ours is passed over (`read_keys`).
 """

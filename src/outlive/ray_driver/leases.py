@@ -1,11 +1,13 @@
-"""`RayLeases`: leases as detached placement groups of Ray, one a process, named by its id in the namespace "outlive".
+"""`RayLeases`: leases as detached placement groups of Ray, one a process, named by its id in the namespace
+"outlive".
 
-A group has one bundle, bound to a node by the node's id: Ray would move the group of a node that is lost elsewhere, where nothing of ours
-runs. With the id it waits for a node that never comes back, and is made anew where the process is. All calls block, and may be made
-in any thread.
+A group has one bundle, bound to a node by the node's id: Ray would move the group of a node that is lost
+elsewhere, where nothing of ours runs. With the id it waits for a node that never comes back, and is made anew
+where the process is. All calls block, and may be made in any thread.
 
-Beside each group stands a key with its owner, id and node. The group is what counts; the key is what can be listed: Ray keeps every
-group that ever was in its table, and reading 700 of them takes 10 ms of processor time.
+Beside each group stands a key with its owner, id and node. The group is what counts; the key is what can be
+listed: Ray keeps every group that ever was in its table, and reading 700 of them takes 10 ms of processor
+time.
 """
 
 import sys
@@ -32,12 +34,14 @@ NAMESPACE = "outlive"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives each node
 _KEYS = b"outlive"  # the keys' own namespace in Ray's key-value table
 _ALL_KEYS = b"lease/"  # how they begin
-# Where the room was taken by another one, Ray tries again each second: longer than that, so that room that becomes free is found.
+# Where the room was taken by another one, Ray tries again each second: longer than that, so that room that
+# becomes free is found.
 _ROOM_S = 2.5
 # A group that was removed frees its name after some milliseconds.
 _GONE_S = 5.0
 _LOOK_S = 0.005
-# The groups themselves are read when nodes have come or gone, and so often beside: a control server that has lost them is noticed.
+# The groups themselves are read when nodes have come or gone, and so often beside: a control server that has
+# lost them is noticed.
 _VERIFY_S = 60.0
 _SHOWN = 3  # of the keys that are passed over, in the log
 
@@ -59,7 +63,8 @@ class RayLeases:
     def carry_out(self, order: LeaseOrder) -> str:
         """Do what is ordered; return why it could not be done, "" when it was.
 
-        Raises what Ray does where its control server does not answer, or another server asks for the same lease just now.
+        Raises what Ray does where its control server does not answer, or another server asks for the same
+        lease just now.
         """
         if not order.node:
             self._give_back(order.process_id)
@@ -148,7 +153,8 @@ class RayLeases:
             remove_placement_group(found["group"])
             time.sleep(_LOOK_S)
         own = _internal_kv_list(LeaseKey(self._owner, process_id, "").encode(), namespace=_KEYS)
-        # Also what the server has written from which this one has adopted the command: it may be gone for good.
+        # Also what the server has written from which this one has adopted the command: it may be gone for
+        # good.
         others = self._others.pop(process_id, [])
         if not own and not others:  # it was adopted, and has ended, since the last look
             keys, _ = read_keys(_internal_kv_list(_ALL_KEYS, namespace=_KEYS))

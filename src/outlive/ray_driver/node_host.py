@@ -1,11 +1,11 @@
-"""`NodeHost`: what runs on each node of Ray for outlive, as a detached actor: it starts or finds the node's own server, and lets others use it.
+"""`NodeHost`: what runs on each node of Ray for outlive, as a detached actor: it starts or finds the node's
+own server, and lets others use it.
 
-The server is no child of the actor: it lives in a session of its own, with the environment of the raylet instead of the worker's (which
-hides GPUs), and goes on without actor, raylet and Ray.
+The server is no child of the actor: it lives in a session of its own, with the environment of the raylet
+instead of the worker's (which hides GPUs), and goes on without actor, raylet and Ray.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -13,22 +13,25 @@ import time
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.files import read_small
+from outlive.keeper.common.folder_identity import claim_folder
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.server_marks import is_stopped
+from outlive.kernel.files import read_small
 from outlive.policy.access import Scope
 from outlive.store.token_file import TokenFile
 
-# A server that has to make its keeper and its registry is ready in a second, on a machine that is busy in ten.
+# A server that has to make its keeper and its registry is ready in a second, on a machine that is busy in
+# ten.
 _READY_S = 60.0
 _LOOK_S = 0.05
 _RAY = b"RAY_"  # Ray's own settings, its token among them: no command is to see them
 _EVERYWHERE = frozenset({"0.0.0.0", "::"})
-# All servers that lease places of a cluster are one caller on its nodes: what one has started, another one may adopt. A program that
-# reaches Ray can run anything on all of them anyway.
+# All servers that lease places of a cluster are one caller on its nodes: what one has started, another one
+# may adopt. A program that reaches Ray can run anything on all of them anyway.
 _PRINCIPAL = "cluster:ray"
 _NAME_LETTERS = 24  # of a server's name in the name of its token
 
@@ -37,12 +40,12 @@ class NodeHost:
     """The server of one node, found or started. Ray makes it again where its process dies."""
 
     def __init__(self, address: str) -> None:
-        """Take the node's address in the cluster: under it the server is reached that listens everywhere."""
         self._address = address
         self._tokens: dict[str, str] = {}  # by the server that they were made for
 
     def admit(self, owner: str) -> tuple[str, str]:
-        """Return where this node's server is, and a token for another server: the same as long as that counts, else a new one.
+        """Return where this node's server is, and a token for another server: the same as long as that
+        counts, else a new one.
 
         Raises:
             TimeoutError: The server does not start; its log says why.
@@ -60,7 +63,7 @@ class NodeHost:
         return url, token
 
     def _url(self, layout: Layout) -> str:
-        url = str(json.loads(read_small(layout.server_ports) or b"{}").get("url") or "")
+        url = str(decode_json(read_small(layout.server_ports) or b"{}").get("url") or "")
         if not url:
             raise LookupError("the node's outlive server serves no TCP port")
         parts = urlsplit(url)
@@ -84,6 +87,7 @@ def _served() -> Layout:
             "an operator has stopped the node's outlive server: `outlive serve` there brings it back"
         )
     os.makedirs(layout.root, mode=0o700, exist_ok=True)
+    claim_folder(layout)  # its format is the first file in it
     with open(f"{layout.root}/server.log", "ab") as log:
         # The shell leaves it behind: Ray ends a worker's children with the worker.
         words = (sys.executable, "-m", "outlive", "serve")
@@ -106,7 +110,7 @@ def _served() -> Layout:
 
 
 def _is_ready(layout: Layout) -> bool:
-    pid = json.loads(read_small(layout.server_ports) or b"{}").get("pid")
+    pid = decode_json(read_small(layout.server_ports) or b"{}").get("pid")
     return pid is not None and holder_of(layout.server_lock) == pid
 
 

@@ -1,8 +1,10 @@
-"""Errors over HTTP: the table from slug to status, the common JSON format, and `ErrorFormats`, which picks a format by path.
+"""Errors over HTTP: the table from slug to status, the common JSON format, and `ErrorFormats`, which picks a
+format by path.
 
-The guard, the boundary and the front page answer before any frontend is reached. The format of their errors follows from the
-path: problem details on REST's paths, JSON-RPC on MCP's, {"error", "message", "hint"} everywhere else. Each frontend hands in its
-own format, so that no frontend imports another. What an error means is decided where it is raised, never here.
+The guard, the boundary and the front page answer before any frontend is reached. The format of their errors
+follows from the path: problem details on REST's paths, JSON-RPC on MCP's, {"error", "message", "hint"}
+everywhere else. Each frontend hands in its own format, so that no frontend imports another. What an error
+means is decided where it is raised, never here.
 
 Source of the statuses: RFC 9110, section 15 (421 is 15.5.20, 426 is 15.5.22).
 """
@@ -94,6 +96,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "process_limit": 503,
         "audit_unavailable": 503,
         "disk_full": 507,
+        "disk_silent": 503,
         "read_only": 507,
         "folder_gone": 503,
         "keeper_unavailable": 503,
@@ -111,7 +114,9 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "cursor_expired": 410,
         "store_corrupt": 500,
         "config_invalid": 500,
+        "protocol_mismatch": 502,
         "state_folder": 500,
+        "state_format": 500,
         "port_taken": 500,
         "server_running": 500,
         "unsupported_platform": 500,
@@ -147,7 +152,8 @@ async def send_json(
     """Answer a request, or refuse a WebSocket upgrade with a real status where the server can do that."""
     prefix = ""
     if scope["type"] == "websocket":
-        # Without this ASGI extension a refused upgrade is always 403: close code 1008 (policy violation) says the same.
+        # Without this ASGI extension a refused upgrade is always 403: close code 1008 (policy violation) says
+        # the same.
         if "websocket.http.response" not in (scope.get("extensions") or {}):
             await send({"type": "websocket.close", "code": 1008})
             return
@@ -156,7 +162,8 @@ async def send_json(
     all_headers = [
         (b"content-type", media_type.encode()),
         (b"content-length", str(len(raw)).encode()),
-        # Answers hold output and process ids: no proxy or browser may keep them, or guess another content type.
+        # Answers hold output and process ids: no proxy or browser may keep them, or guess another content
+        # type.
         (b"cache-control", b"no-store"),
         (b"x-content-type-options", b"nosniff"),
         *headers,
@@ -166,7 +173,10 @@ async def send_json(
 
 
 def _is_head(scope: Scope) -> bool:
-    """Tell whether the answer has headers only (RFC 9110, section 9.3.2); its length stays that of the body."""
+    """Tell whether the answer has headers only (RFC 9110, section 9.3.2).
+
+    Its length stays that of the body.
+    """
     return scope.get("method") == "HEAD"
 
 
@@ -191,7 +201,6 @@ class ErrorFormats:
     """A `SendError` that picks the format by the request's path."""
 
     def __init__(self, by_path: Mapping[str, SendError]) -> None:
-        """Take the formats by path; a path that ends in "/" counts for everything below it."""
         self._exact = {path: shape for path, shape in by_path.items() if not path.endswith("/")}
         self._below = {path: shape for path, shape in by_path.items() if path.endswith("/")}
 

@@ -1,22 +1,23 @@
 """How many HTTP connections there may be, and how long one may take to send a request: `ConnectionLimiter`.
 
-Thousands of connections that send nothing, or one byte a minute, must not keep other callers out. When the limit is reached, the
-connection that has been idle for the longest time is closed, and an incomplete request is refused after a deadline. A complete
-request may take as long as it likes. WebSocket connections are not counted here: `http_server` hands them over and they leave
-this limiter.
+Thousands of connections that send nothing, or one byte a minute, must not keep other callers out. When the
+limit is reached, the connection that has been idle for the longest time is closed, and an incomplete request
+is refused after a deadline. A complete request may take as long as it likes. WebSocket connections are not
+counted here: `http_server` hands them over and they leave this limiter.
 
-Time in which the event loop did not run is not counted as idle time: the client's bytes lay in the kernel meanwhile (decision
-146).
+Time in which the event loop did not run is not counted as idle time: the client's bytes lay in the kernel
+meanwhile (decision 146).
 
-How often a principal may send requests over HTTP (`RateLimiter`), and in which order they are served (`FairQueue`).
+How often a principal may send requests over HTTP (`RateLimiter`), and in which order they are served
+(`FairQueue`).
 
-`RateLimiter` is the ASGI layer behind the guard, which has found the principal. A principal above its rate gets 429 (RFC 6585,
-section 4) with the seconds to wait (Retry-After, RFC 9110, section 10.2.3). On a WebSocket no request is refused: the frontend
-reads the next message later, by the same count.
+`RateLimiter` is the ASGI layer behind the guard, which has found the principal. A principal above its rate
+gets 429 (RFC 6585, section 4) with the seconds to wait (Retry-After, RFC 9110, section 10.2.3). On a
+WebSocket no request is refused: the frontend reads the next message later, by the same count.
 
-`FairQueue` keeps the event loop responsive. A hundred requests that become runnable in one turn of the loop would all be served
-before any other event. So only a few begin in each turn, one principal's after another's: the principal with most requests waits
-most.
+`FairQueue` keeps the event loop responsive. A hundred requests that become runnable in one turn of the loop
+would all be served before any other event. So only a few begin in each turn, one principal's after another's:
+the principal with most requests waits most.
 """
 
 import asyncio
@@ -39,9 +40,9 @@ SWEEP_S = 1.0  # between two sweeps of a loop that is not late
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
 _BODY_S = 120.0  # from the end of the head to the end of the body: 16 MiB at 140 KB/s
-# A new connection is not closed to make room at once: its request may be on its way, or may lie unread in the kernel. Up to twice
-# the limit may therefore be open. Above that, a new connection is safe only until the loop has had enough turns to read its
-# bytes.
+# A new connection is not closed to make room at once: its request may be on its way, or may lie unread in the
+# kernel. Up to twice the limit may therefore be open. Above that, a new connection is safe only until the
+# loop has had enough turns to read its bytes.
 _CHANCE_S = 3.0
 _CHANCE_TURNS = 8
 
@@ -56,7 +57,9 @@ class ConnectionPhase(Enum):
 
 
 class LimitedConnection(Protocol):
-    """A connection as the limiter sees it; `since` is when its phase began, in seconds during which the loop ran."""
+    """A connection as the limiter sees it; `since` is when its phase began, in seconds during which the loop
+    ran.
+    """
 
     phase: ConnectionPhase
     since: float
@@ -73,21 +76,28 @@ class LimitedConnection(Protocol):
 
 
 class ConnectionLimiter:
-    """All HTTP connections of a server, the one that has waited longest first. Used on the event loop only."""
+    """All HTTP connections of a server, the one that has waited longest first.
+
+    Used on the event loop only.
+    """
 
     def __init__(
         self, most: int, clock: Callable[[], float], soon: Callable[[Callable[[], None]], object]
     ) -> None:
-        """Allow `most` connections at a time; `soon` calls its argument in the loop's next turn (`loop.call_soon`)."""
+        """Allow `most` connections at a time; `soon` calls its argument in the loop's next turn
+        (`loop.call_soon`).
+        """
         self._most = most
         self._soon = soon
-        # Turns of the loop are counted only while the limit is reached: counting costs a callback in each turn.
+        # Turns of the loop are counted only while the limit is reached: counting costs a callback in each
+        # turn.
         self._turn = self._last_turn = 0
         self.turns = AcceptTurns()  # of Unix sockets
         self._clock = clock
         self._swept = clock()
         self._lost_s = 0.0  # seconds in which the loop did not run
-        # Each connection and the turn in which it was accepted. Idle ones move to the end, so the first idle one is the oldest.
+        # Each connection and the turn in which it was accepted. Idle ones move to the end, so the first idle
+        # one is the oldest.
         self._connections: dict[LimitedConnection, int] = {}
 
     def __len__(self) -> int:
@@ -112,7 +122,8 @@ class ConnectionLimiter:
         """Return the connection to close for a new one; None when there is none."""
         idle = next((one for one in self._connections if self._is_evictable(one)), None)
         if idle is None and len(self._connections) >= 2 * self._most:
-            # Twice the limit: new connections are closed too, if the loop has had turns enough to read their requests.
+            # Twice the limit: new connections are closed too, if the loop has had turns enough to read their
+            # requests.
             ripe = self._turn - _CHANCE_TURNS
             return next(
                 (one for one, turn in self._connections.items() if turn <= ripe and _is_new(one)), None
@@ -143,7 +154,10 @@ class ConnectionLimiter:
         self._connections.pop(connection, None)
 
     def sweep(self) -> None:
-        """Refuse the requests that take too long (408); called every `SWEEP_S`, later when the loop is late."""
+        """Refuse the requests that take too long (408).
+
+        Called every `SWEEP_S`, later when the loop is late.
+        """
         # A late call means that the loop stood still, and could not read what the clients had sent.
         late_s = self._clock() - self._swept - SWEEP_S
         self._swept = self._clock()
@@ -170,15 +184,18 @@ def _is_new(connection: LimitedConnection) -> bool:
     return connection.phase is ConnectionPhase.HEAD and connection.is_answered
 
 
-# Requests of a millisecond of work each: between them the loop serves everything else some hundred times a second.
+# Requests of a millisecond of work each: between them the loop serves everything else some hundred times a
+# second.
 _EACH_TURN = 2
 
 
 class FairQueue:
-    """Lets a few requests begin in each turn of the loop, the others in later turns. Used on one event loop only."""
+    """Lets a few requests begin in each turn of the loop, the others in later turns.
+
+    Used on one event loop only.
+    """
 
     def __init__(self) -> None:
-        """Begin without waiting requests."""
         self._left = _EACH_TURN
         self._is_due = False
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -223,7 +240,9 @@ _NO_PRINCIPAL = ""  # a browser's preflight cannot show a credential: all prefli
 
 
 def counting(rate: float | None) -> Take:
-    """Return what counts the requests of every principal together; `rate` a second of each, None: any number."""
+    """Return what counts the requests of every principal together; `rate` a second of each, None: any
+    number.
+    """
     rates = Rates(rate)
 
     def take(principal: str, count: int) -> float:
@@ -248,7 +267,8 @@ class RateLimiter:
         Args:
             app: What is asked.
             take: Counts a request.
-            free_paths: Paths that are never counted: health and metrics matter most when the server is overloaded.
+            free_paths: Paths that are never counted: health and metrics matter most when the server is
+                overloaded.
             answer: Gives a refusal its format.
         """
         self._app = app

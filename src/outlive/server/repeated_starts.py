@@ -1,4 +1,6 @@
-"""A process's command again, as its folder says that it was started: `start_again`, for every frontend that offers it."""
+"""A process's command again, as its folder says that it was started: `start_again`, for every frontend that
+offers it.
+"""
 
 import asyncio
 import os
@@ -14,7 +16,9 @@ from outlive.store.folder import read_start
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedAgain:
-    """The new process; `lacks_environment`: that of the program which asked for the first one was stored nowhere."""
+    """The new process; `lacks_environment`: that of the program which asked for the first one was stored
+    nowhere.
+    """
 
     process: Process
     lacks_environment: bool

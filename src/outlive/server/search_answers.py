@@ -26,7 +26,8 @@ async def search_once(
     only: Process | None = None,
     tags: Mapping[str, str] | None = None,
 ) -> SearchAnswer:
-    """Return what a search finds within a second, and where it goes on; `only` is the process that `process_id` means.
+    """Return what a search finds within a second, and where it goes on; `only` is the process that
+    `process_id` means.
 
     Raises:
         InvalidRequest: The text is no regular expression, or the cursor is none.

@@ -1,10 +1,13 @@
-"""When a subscription is sent: `Sender`, woken by changes of the process, held back by a client that does not read.
+"""When a subscription is sent: `Sender`, woken by changes of the process, held back by a client that does not
+read.
 
-What is sent is decided by a `Sendable`: a cursor on a process's log that returns frames in bounded turns. Nothing is queued here.
+What is sent is decided by a `Sendable`: a cursor on a process's log that returns frames in bounded turns.
+Nothing is queued here.
 
-Each wake-up (`kick`: something changed) takes one bounded turn and writes once. While more is left, or while the client does not
-read, one task repeats: wait until the connection is writable, take a turn, let other tasks run. A slow client therefore costs one
-waiting task, and a process with much output gets one turn between those of all others (promise S0.16).
+Each wake-up (`kick`: something changed) takes one bounded turn and writes once. While more is left, or while
+the client does not read, one task repeats: wait until the connection is writable, take a turn, let other
+tasks run. A slow client therefore costs one waiting task, and a process with much output gets one turn
+between those of all others (promise S0.16).
 """
 
 import asyncio
@@ -92,7 +95,8 @@ class Sender(Generic[_Followed]):
             subscription: What is sent.
             outbox: Where frames leave.
             spawn: Runs a coroutine in the connection's task group.
-            fail: Called after an unexpected error here: it must close the connection, which would look alive but stay silent.
+            fail: Called after an unexpected error here: it must close the connection, which would look alive
+                but stay silent.
             reads: Whether output is sent at all.
             shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
         """
@@ -118,7 +122,8 @@ class Sender(Generic[_Followed]):
         self._is_closed = True
         if self._unsubscribe is not None:
             self._unsubscribe()
-            # It refers to the process, which referred to this sender: without the cycle no garbage collection is needed.
+            # It refers to the process, which referred to this sender: without the cycle no garbage collection
+            # is needed.
             self._unsubscribe = None
         if self._idle_timer is not None:
             self._idle_timer.cancel()

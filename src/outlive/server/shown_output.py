@@ -1,7 +1,8 @@
-"""What an answer shows of a process: its output up to a limit, the number of redacted secrets in it, and its times.
+"""What an answer shows of a process: its output up to a limit, the number of redacted secrets in it, and its
+times.
 
-Also checks the cursors that callers send (`check_within`). Reads the output log; how an answer is laid out is each frontend's to
-decide.
+Also checks the cursors that callers send (`check_within`). Reads the output log; how an answer is laid out is
+each frontend's to decide.
 """
 
 import asyncio
@@ -29,24 +30,19 @@ class ShownOutput:
 
 
 async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
-    """Return stdout and stderr up to the completion (or up to now), each at most `limit_bytes` and a mark.
+    """Return stdout and stderr up to now, each at most `limit_bytes` and a mark.
 
     Cancellation: safe; nothing is consumed.
     """
     texts = []
     redactions = Redactions()
     for stream in (0, 1):
-        size = _size(process, stream)
+        size = process.log.size(stream)
         pieces: list[Clip] = []
         for start, end in shown_ranges(size, limit_bytes):
             pieces.append(await _read(process, stream, start, end, redactions))
         texts.append(join_pieces([piece for piece in pieces if piece.data], size))
     return ShownOutput(stdout=texts[0], stderr=texts[1], redacted=redactions.total)
-
-
-def _size(process: Process, stream: int) -> int:
-    complete = process.status.complete_stderr_bytes if stream else process.status.complete_stdout_bytes
-    return process.log.size(stream) if complete is None else complete
 
 
 async def _read(process: Process, stream: int, start: int, end: int, redactions: Redactions) -> Clip:

@@ -1,7 +1,8 @@
-"""What every frontend answers alike: the seven terminal calls (`TerminalCalls`, promise S3.6) and the pending approvals.
+"""What every frontend answers alike: the seven terminal calls (`TerminalCalls`, promise S3.6) and the pending
+approvals.
 
-A frontend names the caller, checks the request by `protocols.terminal.requests`, and encodes the returned members in its own way.
-Which terminal host serves a call is decided by `engine.terminals`.
+A frontend names the caller, checks the request by `protocols.terminal.requests`, and encodes the returned
+members in its own way. Which terminal host serves a call is decided by `engine.terminals`.
 """
 
 from outlive.core.process import Owner
@@ -102,7 +103,9 @@ class TerminalCalls:
 
 
 async def pending_approvals(engine: Engine, access: Access, by: Owner, *, raw: bool) -> list[ApprovalMembers]:
-    """Return the commands that wait for an approval, oldest first; with `raw` secrets and values of variables are shown.
+    """Return the commands that wait for an approval, oldest first.
+
+    With `raw` secrets and values of variables are shown.
 
     Raises:
         AccessDenied: `scope_missing`: with `raw`, from a process that this server has started.

@@ -1,8 +1,10 @@
-"""The sentences that say why a process ended or what of its output is lost; the same for live and for reread processes.
+"""The sentences that say why a process ended or what of its output is lost.
 
-Output is lost when it was written, or is known to have been, and is not in the log any more. That can happen in two ways. A
-shim and the supervisor died at the same instant and took a pipe's content with them (the keeper records that in `done`). Or a
-log was cut after the end, by a crash of the machine or by hand.
+The same for live and for reread processes.
+
+Output is lost when it was written, or is known to have been, and is not in the log any more. That can happen
+in two ways. A shim and the supervisor died at the same instant and took a pipe's content with them (the
+keeper records that in `done`). Or a log was cut after the end, by a crash of the machine or by hand.
 
 Which state a process is in is decided elsewhere (`folder`, `engine`); this module only words it.
 """
@@ -17,7 +19,10 @@ from outlive.core.process import ProcessRecord
 from outlive.store.rows import StoredProcess
 
 NEVER_RAN = "The command was never started: server and keeper ended before they could."
-WAS_COPIED = "It was running, or waited, when this state folder was copied or backed up: what became of it is known where the original lies."
+WAS_COPIED = (
+    "It was running, or waited, when this state folder was copied or backed up: what became of it is "
+    "known where the original lies."
+)
 
 
 def ended_sentence(
@@ -32,8 +37,8 @@ def ended_sentence(
 ) -> str | None:
     """Return the sentence for `ProcessRecord.error`; None for a natural end and for what still runs.
 
-    `note` names the caller that asked for a cancel. The timeout's text is promise S1.7. `loss`: the sentence of a natural end
-    whose output is incomplete (`loss_sentence`).
+    `note` names the caller that asked for a cancel. The timeout's text is promise S1.7. `loss`: the sentence
+    of a natural end whose output is incomplete (`loss_sentence`).
     """
     if state is State.LOST:
         return note or "How it ended cannot be known: the machine or the keeper was lost while it ran."
@@ -61,14 +66,20 @@ def ended_sentence(
 def loss_sentence(lost_bytes: int | None) -> str:
     """Return the sentence about a process whose output is not complete."""
     if lost_bytes is None:
-        return "Some of its output may be lost: its shim and the supervisor died at the same instant, or its log was cut."
+        return (
+            "Some of its output may be lost: its shim and the supervisor died at the same instant, or "
+            "its log was cut."
+        )
     return (
         f"{lost_bytes} bytes of its output are lost: the log is shorter than it was when the command ended."
     )
 
 
 def missing_bytes(folder: str, complete: Cursor) -> int:
-    """Return by how many bytes the logs are shorter than at completion; 0 for a folder that was removed. Blocks."""
+    """Return by how many bytes the logs are shorter than at completion; 0 for a folder that was removed.
+
+    Blocks.
+    """
     missing = 0
     for name, wanted in zip(STREAM_FILES, (complete.stdout, complete.stderr), strict=True):
         if not wanted:

@@ -1,27 +1,29 @@
-"""What a process's folder holds: the record of a process, rebuilt from the keeper's files alone (`read_folder`).
+"""What a process's folder holds: the record of a process, rebuilt from the keeper's files alone
+(`read_folder`).
 
-The folders are the truth; the registry is filled from here when it has less. The keeper's files are only read here.
+The folders are the truth; the registry is filled from here when it has less. The keeper's files are only read
+here.
 
-One file is the server's own: `labels`, tags, group and name of a process that were changed after its start. The command's original
-labels stay in `spec`; `labels`, where it exists, replaces them.
+One file is the server's own: `labels`, tags, group and name of a process that were changed after its start.
+The command's original labels stay in `spec`; `labels`, where it exists, replaces them.
 
 Blocking: run everything here in a thread.
 
 The sizes of a terminal's window over time: `sizes` in the process's folder, one line for each change.
 
-An emulator that draws old output has to know how wide the terminal was. The server writes the file; a line that a crash has cut
-is ignored. Blocking: for a thread.
+An emulator that draws old output has to know how wide the terminal was. The server writes the file; a line
+that a crash has cut is ignored. Blocking: for a thread.
 """
 
-import contextlib
 import json
 import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from outlive.core.command import ApprovalState, Profile, Sandbox
+from outlive.core.command import ApprovalState, BootTime, Profile, Sandbox
 from outlive.core.cursor import Cursor
+from outlive.core.documents import decode_json
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
@@ -31,13 +33,30 @@ from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.core.terminal import TerminalNote
+from outlive.kernel.files import read_all, read_any, sync_file, sync_folder, write_whole
 from outlive.policy.standing_approvals import decode_standing, encode_standing
-from outlive.protocols.frames import COPIED, ExitRecord, PidRecord, decode_end, decode_exit, decode_pid
-from outlive.protocols.keeper import decode_spec
+from outlive.protocols.frames import (
+    COPIED,
+    NODE_BOOT,
+    ExitRecord,
+    PidRecord,
+    decode_end,
+    decode_exit,
+    decode_pid,
+    decoded,
+)
+from outlive.protocols.keeper import DoneRecord, decode_done, decode_stop, stored_spec
 from outlive.protocols.trace_context import valid_traceparent
 from outlive.store.end_sentences import NEVER_RAN, WAS_COPIED, ended_sentence, with_loss, with_missing
-from outlive.store.retention import BootTime
-from outlive.store.rows import StoredProcess, at_time, encode_grant, read_grant, to_ns
+from outlive.store.rows import (
+    StoredProcess,
+    at_time,
+    encode_boot_time,
+    encode_grant,
+    read_boot_time,
+    read_grant,
+    to_ns,
+)
 
 _FILE = "labels"
 UNFILTERED = (
@@ -55,7 +74,7 @@ class ChangedLabels:
 
 
 def write_labels(folder: str, labels: ChangedLabels) -> None:
-    """Store the labels in a process's folder; a crash leaves the old ones or the new ones.
+    """Store the labels in a process's folder; a crash leaves the old ones or the new ones, also a power cut.
 
     Raises:
         OSError: The disk refuses them, or the folder is gone.
@@ -65,41 +84,35 @@ def write_labels(folder: str, labels: ChangedLabels) -> None:
     fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(fd, "w", encoding="utf-8") as file:
         json.dump({"tags": dict(labels.tags), "group": labels.group, "name": labels.name}, file)
+    sync_file(new)
     os.rename(new, f"{folder}/{_FILE}")
+    sync_folder(folder)
 
 
-def read_labels(folder: str, started_as: str | None) -> ChangedLabels | None:
-    """Return changed labels; None when they were never changed (or a crash of the machine tore the file).
+def read_labels(folder: str) -> ChangedLabels | None:
+    """Return changed labels; None when they were never changed, or are damaged."""
+    return decoded(read_all(f"{folder}/{_FILE}"), _labels)
 
-    `started_as` is the name in the spec: files of earlier versions say nothing of names.
-    """
-    try:
-        with open(f"{folder}/{_FILE}", encoding="utf-8") as file:
-            content = json.load(file)
-        tags, group, name = content["tags"], content["group"], content.get("name", started_as)
-        return ChangedLabels(
-            tags={str(one): str(value) for one, value in tags.items()}, group=_text(group), name=_text(name)
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None
+
+def _labels(raw: bytes) -> ChangedLabels:
+    content = decode_json(raw)
+    tags = {str(one): str(value) for one, value in content["tags"].items()}
+    return ChangedLabels(tags=tags, group=_text(content["group"]), name=_text(content["name"]))
 
 
 def read_start(folder: str) -> tuple[Spec, str | None, str]:
-    """Return what a process was started with, the content of its script file (None: it has none), and where that lies.
+    """Return what a process was started with, the content of its script file (None: it has none), and where
+    that lies.
 
     Raises:
-        ProcessNotFound: The folder is not there, or of another version.
+        ProcessNotFound: The folder is not there, or its files cannot be read.
     """
     path = f"{folder}/script"
-    try:
-        with open(f"{folder}/spec", "rb") as file:
-            spec = decode_spec(file.read())
-    except (OSError, ValueError, LookupError):
+    if (spec := stored_spec(read_all(f"{folder}/spec"))) is None:
         text = f"What {os.path.basename(folder)} was started with cannot be read."
-        raise ProcessNotFound("process_not_found", text) from None
+        raise ProcessNotFound("process_not_found", text)
     try:
-        with open(path, "rb") as file:
-            return spec, file.read().decode("utf-8", "surrogateescape"), path
+        return spec, read_any(path).decode("utf-8", "surrogateescape"), path
     except OSError:
         return spec, None, path
 
@@ -145,7 +158,9 @@ def encode_meta(record: ProcessRecord) -> dict[str, object]:
     }
 
 
-def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[StoredProcess, str] | None:
+def read_folder(
+    folder: str, process_id: ProcessId, *, is_live: bool, boot_id: str | None = None
+) -> tuple[StoredProcess, str] | None:
     """Return a process and the note of its end from its folder; None when the folder has no readable spec.
 
     The note names the caller that asked for the end, if one did.
@@ -153,28 +168,29 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     Args:
         folder: The process's folder.
         process_id: Its id.
-        is_live: Whether the keeper still holds it. If not, nothing will change any more: without an exit record it is
-            lost (or never ran), and what is in the logs is all of its output.
+        is_live: Whether the keeper still holds it. If not, nothing will change any more: without an exit
+            record it is lost (or never ran), and what is in the logs is all of its output.
+        boot_id: The present boot, where it is not known which processes the keeper holds: none that ran on
+            this machine in another one.
     """
-    raw_spec = _content(f"{folder}/spec")
-    if raw_spec is None:
+    if (spec := stored_spec(read_all(f"{folder}/spec"))) is None:
         return None
-    try:
-        spec = decode_spec(raw_spec)
-        base = base_record(spec, process_id, read_labels(folder, _text(spec.meta.get("name"))))
-    except (ValueError, LookupError, TypeError, AttributeError):
+    labels = read_labels(folder)
+    if (base := decoded(b"spec", lambda _: base_record(spec, process_id, labels))) is None:
         return None
     sizes = (_size(f"{folder}/out"), _size(f"{folder}/err"))
-    done, stop = _json(f"{folder}/done"), _json(f"{folder}/stop")
+    done = decoded(read_all(f"{folder}/done"), decode_done)
+    stop = decoded(read_all(f"{folder}/stop"), decode_stop)
     # `done` repeats what `stop` says; `stop` alone means that the process is being stopped.
-    why = done if done is not None else stop or {}
-    note, cause = str(why.get("note") or ""), _cause(why.get("cause"))
+    why = done if done is not None else stop
+    note, cause = ("", Cause.NONE) if why is None else (why.note, _CAUSES[why.cause])
     pid, ended = _life(folder)
+    is_live &= boot_id is None or pid is None or pid.boot_id in {boot_id, NODE_BOOT}
     # A copied folder knows nothing about the end: the process went on in the original.
     if ended is not None and ended.kind == "lost" and ended.note == COPIED:
         note = WAS_COPIED
     # `closed` was written with `done` if the streams were closed by then, else as a file of its own later.
-    is_closed = not is_live or bool(done and (done.get("closed") or _exists(f"{folder}/closed")))
+    is_closed = not is_live or (done is not None and (done.closed or _exists(f"{folder}/closed")))
     record = replace(
         _with_end(base, pid, ended, is_live=is_live, is_paused=_exists(f"{folder}/paused")),
         cause=cause,
@@ -184,7 +200,7 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
         is_complete=done is not None or not is_live,
         is_closed=is_closed,
         has_gaps=_exists(f"{folder}/gaps"),
-        descendants=_number(done, "descendants") if is_live and done else 0,
+        descendants=done.descendants if is_live and done is not None else 0,
     )
     if record.error is None:
         record = replace(
@@ -201,8 +217,8 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
     complete = None
     # The sizes at completion; bytes behind them are output of descendants.
     if record.is_complete:
-        complete = Cursor(*sizes) if done is None else Cursor(_number(done, "out"), _number(done, "err"))
-    if done is not None and done.get("holder_lost"):
+        complete = Cursor(*sizes) if done is None else Cursor(done.out, done.err)
+    if done is not None and done.holder_lost:
         record = with_loss(record, None)
     moment = _ended_boot(done, pid, ended) if record.is_ended else None
     stored = StoredProcess(
@@ -212,7 +228,9 @@ def read_folder(folder: str, process_id: ProcessId, *, is_live: bool) -> tuple[S
 
 
 def base_record(spec: Spec, process_id: ProcessId, changed: ChangedLabels | None = None) -> ProcessRecord:
-    """Return the record that a spec describes, before its start; `changed` are labels that were given since."""
+    """Return the record that a spec describes, before its start; `changed` are labels that were given
+    since.
+    """
     meta = spec.meta
     tags, group, name = meta.get("tags"), _text(meta.get("group")), _text(meta.get("name"))
     if changed is not None:
@@ -261,9 +279,12 @@ def _encode_approval(approval: ApprovalState) -> dict[str, object]:
     return {
         "reason": approval.reason,
         "expires_ns": to_ns(approval.expires_at),
+        "asked": encode_boot_time(approval.asked),
+        "timeout_s": approval.timeout_s,
         "variables": list(approval.variables),
         "approved_by": approval.approved_by,
         "only_once": approval.only_once,
+        "files": dict(approval.files),
         **({} if approval.standing is None else {"standing": encode_standing(approval.standing)}),
     }
 
@@ -271,12 +292,15 @@ def _encode_approval(approval: ApprovalState) -> dict[str, object]:
 def _approval(meta: object) -> ApprovalState | None:
     if not isinstance(meta, dict):
         return None
-    variables = meta.get("variables")
+    variables, files = meta.get("variables"), meta.get("files")
     return ApprovalState(
         reason=str(meta.get("reason") or ""),
         expires_at=at_time(_number(meta, "expires_ns")),
+        asked=read_boot_time(meta.get("asked")),
+        timeout_s=timeout_s if isinstance(timeout_s := meta.get("timeout_s"), int | float) else 0.0,
         variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
         approved_by=_text(meta.get("approved_by")),
+        files={str(name): str(state) for name, state in files.items()} if isinstance(files, dict) else {},
         standing=decode_standing(meta.get("standing")),
         only_once=str(meta.get("only_once") or ""),
     )
@@ -305,40 +329,16 @@ def _with_end(
     return replace(base, state=State.PAUSED if is_paused else State.RUNNING, pid=pid.pid)
 
 
-def _content(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
-        return None
-
-
-def _json(path: str) -> dict[str, object] | None:
-    """Return a JSON object; None when the file is missing or torn by a crash of the machine."""
-    with contextlib.suppress(ValueError):
-        content = json.loads(_content(path) or b"null")
-        if isinstance(content, dict):
-            return content
-    return None
-
-
 def _life(folder: str) -> tuple[PidRecord | None, ExitRecord | None]:
-    """Return the command's pid record and its exit record; None for one that does not exist or is torn."""
-    raw = _content(f"{folder}/pid") or b""
-    pid = ended = None
-    with contextlib.suppress(ValueError, IndexError):
-        pid = decode_pid(raw)
-    with contextlib.suppress(ValueError):
-        ended = decode_end(raw) or decode_exit(_content(f"{folder}/exit") or b"")
-    return pid, ended
+    """Return the command's pid record and its exit record; None for one that does not exist or is damaged."""
+    raw = read_all(f"{folder}/pid")
+    return decode_pid(raw), decode_end(raw) or decoded(read_all(f"{folder}/exit"), decode_exit)
 
 
-def _ended_boot(
-    done: dict[str, object] | None, pid: PidRecord | None, ended: ExitRecord | None
-) -> BootTime | None:
-    """Return when it ended by the clock since boot; from files of earlier versions only roughly."""
-    if done is not None and isinstance(done.get("boottime_ns"), int):
-        return BootTime(str(done.get("boot_id")), _number(done, "boottime_ns"))
+def _ended_boot(done: DoneRecord | None, pid: PidRecord | None, ended: ExitRecord | None) -> BootTime | None:
+    """Return when it ended by the clock since boot; only roughly where the keeper has recorded no end."""
+    if done is not None and done.boottime_ns is not None:
+        return BootTime(done.boot_id, done.boottime_ns)
     if pid is None:
         return None
     # How long it ran is taken from the wall clock, which is wrong only if it was set meanwhile.
@@ -374,10 +374,6 @@ def _number(content: Mapping[str, object], name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _cause(number: object) -> Cause:
-    return _CAUSES[number] if isinstance(number, int) and 0 <= number < len(_CAUSES) else Cause.NONE
-
-
 _WINDOW_SIZES_FILE = "sizes"
 _MAX_BYTES = 64 * 1024  # some thousand changes; beyond that the newer half is kept
 
@@ -408,16 +404,13 @@ def note_size(folder: str, size: WindowSize) -> None:
     if is_long:
         kept = read_sizes(folder)
         lines = b"".join(b"%d %d %d\n" % (one.offset, one.rows, one.cols) for one in kept[len(kept) // 2 :])
-        with open(f"{path}.new", "wb") as file:
-            file.write(lines)
-        os.replace(f"{path}.new", path)
+        write_whole(path, lines)
 
 
 def read_sizes(folder: str) -> list[WindowSize]:
     """Return the changes, oldest first."""
     try:
-        with open(f"{folder}/{_WINDOW_SIZES_FILE}", "rb") as file:
-            lines = file.read(2 * _MAX_BYTES).split(b"\n")
+        lines = read_any(f"{folder}/{_WINDOW_SIZES_FILE}", most=2 * _MAX_BYTES).split(b"\n")
     except OSError:
         return []
     found = [line.split() for line in lines[:-1]]

@@ -1,14 +1,16 @@
-"""Redaction of what is read from one process's log: `LogMask`, which `OutputLog` applies to every byte that leaves it.
+"""Redaction of what is read from one process's log: `LogMask`, which `OutputLog` applies to every byte that
+leaves it.
 
-What is redacted depends only on the bytes around it (`policy.redaction`). So a piece is examined together with the bytes
-before it, and with the bytes behind it where its end could be the beginning of a secret. At the end of a log that still grows
-such a beginning is held back until more bytes come, the process has ended, or nothing was written for `REST_S` seconds. The
-log itself and its offsets stay as they are.
+What is redacted depends only on the bytes around it (`policy.redaction`). So a piece is examined together
+with the bytes before it, and with the bytes behind it where its end could be the beginning of a secret. At
+the end of a log that still grows such a beginning is held back until more bytes come, the process has ended,
+or nothing was written for `REST_S` seconds. The log itself and its offsets stay as they are.
 
-When the values of a process's secrets are not known any more, the file `masks` in its folder says where they are in the
-output; without that file everything is redacted.
+When the values of a process's secrets are not known any more, the file `masks` in its folder says where they
+are in the output; without that file everything is redacted.
 
-Secrets of processes when no server is asked: their values while a process runs, and what of its log is redacted.
+Secrets of processes when no server is asked: their values while a process runs, and what of its log is
+redacted.
 
 For the command line, which reads files. Which bytes are a secret is decided in `policy.redaction`.
 """
@@ -18,15 +20,18 @@ import json
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from outlive.core.documents import decode_json
 from outlive.core.identity import ProcessId
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.redactions import HiddenSpans, spans_within
+from outlive.kernel.files import read_all, write_whole
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
 from outlive.policy.secret_patterns import REACH_BYTES, ExtraPattern, parse_pattern
+from outlive.protocols.frames import decoded
 from outlive.store.folder import read_folder
 
 REST_S = 0.3  # longer than the time between two writes of one line, shorter than a person waits for a prompt
@@ -66,15 +71,18 @@ class Hiding:
 
 
 class LogMask:
-    """The mask of one log. Remembers up to where it found nothing, so that reading on examines every byte once."""
+    """The mask of one log.
+
+    Remembers up to where it found nothing, so that reading on examines every byte once.
+    """
 
     __slots__ = ("_clean", "_folder", "_hiding", "_ranges", "_shown")
 
     def __init__(self, folder: str, hiding: Hiding) -> None:
         """Redact by `hiding` what is read of the log in `folder`.
 
-        The log itself comes with each call: if the two objects referred to each other, only the garbage collector would
-        free them.
+        The log itself comes with each call: if the two objects referred to each other, only the garbage
+        collector would free them.
         """
         self._folder = folder
         self._hiding = hiding
@@ -84,7 +92,10 @@ class LogMask:
         self._shown = [0, 0]  # by stream: bytes that were shown once are not held back later
 
     def apply(self, log: RawLog, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
-        """Return `data`, read at `offset`, redacted, and the redacted spans; shorter if its end is held back."""
+        """Return `data`, read at `offset`, redacted, and the redacted spans.
+
+        Shorter if its end is held back.
+        """
         hiding = self._hiding
         ranges: HiddenSpans = ()
         if hiding.needs_masks:
@@ -176,7 +187,9 @@ class LogMask:
             return REST_S
 
     def _apply_ranges(self, stream: int, data: bytes, offset: int) -> tuple[bytes, HiddenSpans]:
-        """Redact the spans that `masks` lists, everything behind the part that it covers, and all where it is missing."""
+        """Redact the spans that `masks` lists, everything behind the part that it covers, and all where it is
+        missing.
+        """
         end = offset + len(data)
         if self._ranges is None:
             return blank(data, [(0, len(data))]), [(offset, end)]
@@ -190,7 +203,9 @@ class LogMask:
 
 
 def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:
-    """Return the last bytes of `before` and `data` together; None if a secret could begin in `data`, or at either seam."""
+    """Return the last bytes of `before` and `data` together; None if a secret could begin in `data`, or at
+    either seam.
+    """
     seam = redactor.seam_bytes
     if len(data) <= max(seam, _SMALL_BYTES):
         end = before + data
@@ -206,13 +221,15 @@ def _clean_tail(redactor: Redactor, before: bytes, data: bytes) -> bytes | None:
 
 
 def read_masks(folder: str) -> Sequence[tuple[int, Sequence[_Span]]] | None:
-    """Return for each stream how much of it was examined and where its secrets are; None when that is not recorded."""
-    try:
-        with open(f"{folder}/{_MASKS}", "rb") as file:
-            document: Mapping[str, object] = json.load(file)
-        return [_stream_masks(document[name]) for name in ("out", "err")]
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+    """Return for each stream how much of it was examined and where its secrets are; None when that is not
+    recorded.
+    """
+    return decoded(read_all(f"{folder}/{_MASKS}"), _decode_masks)
+
+
+def _decode_masks(raw: bytes) -> Sequence[tuple[int, Sequence[_Span]]]:
+    document = decode_json(raw, max_members=4 * _MOST_SPANS * len(STREAM_FILES))
+    return [_stream_masks(document[name]) for name in ("out", "err")]
 
 
 def _stream_masks(document: object) -> tuple[int, Sequence[_Span]]:
@@ -222,7 +239,9 @@ def _stream_masks(document: object) -> tuple[int, Sequence[_Span]]:
 
 
 def write_masks(log: RawLog, folder: str, redactor: Redactor, sizes: Sequence[int]) -> None:
-    """Record in a process's folder where its secrets are in its output: places, never values. Blocking, 1 s a gigabyte.
+    """Record in a process's folder where its secrets are in its output: places, never values.
+
+    Blocking, 1 s a gigabyte.
 
     Raises:
         OSError: The disk refuses the file.
@@ -231,11 +250,7 @@ def write_masks(log: RawLog, folder: str, redactor: Redactor, sizes: Sequence[in
         name: dict(zip(("size", "spans"), _found(log, stream, redactor, sizes[stream]), strict=True))
         for stream, name in enumerate(("out", "err"))
     }
-    path = f"{folder}/{_MASKS}"
-    with open(f"{path}.new", "w", encoding="ascii") as file:
-        json.dump(document, file)
-    with contextlib.suppress(FileNotFoundError):  # the process was removed meanwhile
-        os.replace(f"{path}.new", path)
+    write_whole(f"{folder}/{_MASKS}", json.dumps(document).encode())
 
 
 def _found(log: RawLog, stream: int, redactor: Redactor, size: int) -> tuple[int, list[_Span]]:
@@ -295,14 +310,10 @@ def hiding_of_folder(layout: Layout, process_id: str) -> Hiding:
 
 
 def noted_patterns(layout: Layout) -> list[ExtraPattern]:
-    """Return the patterns of the server that ran last, without those that another version knows and this one does not."""
-    try:
-        with open(layout.extra_patterns, encoding="utf-8") as file:
-            texts = file.read().splitlines()
-    except (OSError, ValueError):
-        return []
+    """Return the patterns of the server that ran last, without those that cannot be read."""
+    texts = decoded(read_all(layout.extra_patterns), bytes.decode) or ""
     found = []
-    for text in texts:
+    for text in texts.splitlines():
         with contextlib.suppress(ValueError):
             found.append(parse_pattern(text))
     return found

@@ -1,12 +1,15 @@
-"""The reader of one process's output: offsets by stream, order and time by the index, gaps, torn tails: `OutputLog`.
+"""The reader of one process's output: offsets by stream, order and time by the index, gaps, torn tails:
+`OutputLog`.
 
-Never writes: the supervisor is the only writer, and may be writing while this reads. Descriptors are opened at the first read
-and closed by `close` (or with the last reference); a closed log opens again by itself. `pread` is the one blocking call that
-the event loop may make, at most 256 KiB a turn. What is redacted is decided in `log_mask`.
+Never writes: the supervisor is the only writer, and may be writing while this reads. Descriptors are opened
+at the first read and closed by `close` (or with the last reference); a closed log opens again by itself.
+`pread` is the one blocking call that the event loop may make, at most 256 KiB a turn. What is redacted is
+decided in `log_mask`.
 
 `IdxReader` reads a process's index file `idx`: it finds the run at a position without reading the whole file.
 
-The search is here; what a record means is defined in `protocols.frames`, and output is read with it in `output_log`.
+The search is here; what a record means is defined in `protocols.frames`, and output is read with it in
+`output_log`.
 """
 
 import os
@@ -39,7 +42,6 @@ class IdxReader:
     __slots__ = ("_fd",)
 
     def __init__(self, fd: int) -> None:
-        """Take the descriptor to read through."""
         self._fd = fd
 
     def records(self, index: int = 0) -> Iterator[IdxRecord]:
@@ -53,7 +55,8 @@ class IdxReader:
     def last_where(self, claim: Callable[[IdxRecord], bool]) -> int:
         """Return the index of the last record for which `claim` holds; 0 when it holds for none.
 
-        `claim` must be true for some first part of the file and false for the rest, so that halving the range finds it.
+        `claim` must be true for some first part of the file and false for the rest, so that halving the range
+        finds it.
         """
         # By halving the range: some 20 reads for a million records. A torn last record does not count.
         low, high = 0, os.fstat(self._fd).st_size // IDX.size
@@ -83,7 +86,10 @@ class IdxReader:
         return None
 
     def _following(self, offset: int, block: bytes) -> int | None:
-        """Return where to read after `block`; None at the end. Holes are skipped without being read (lseek(2))."""
+        """Return where to read after `block`; None at the end.
+
+        Holes are skipped without being read (lseek(2)).
+        """
         whole = len(block) - len(block) % IDX.size
         if whole == 0:
             return None
@@ -112,8 +118,8 @@ _RUN_NS = 100_000_000  # the longest run that one index record stands for (`keep
 class OutputChunk:
     """A piece of one stream (0 stdout, 1 stderr): bytes `offset` to `end`, written from `time_ns` on.
 
-    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known. `hidden` lists the
-    spans of the bytes that are stars in place of a secret.
+    `is_gap`: the log no longer holds these bytes; `data` is empty. `time_ns` is 0 when it is not known.
+    `hidden` lists the spans of the bytes that are stars in place of a secret.
     """
 
     stream: int
@@ -147,8 +153,8 @@ class OutputLog:
 
         Args:
             folder: The process's folder.
-            hiding: What is redacted in everything that is read; None returns the bytes unchanged, for the server's own use
-                and for callers that may see them.
+            hiding: What is redacted in everything that is read; None returns the bytes unchanged, for the
+                server's own use and for callers that may see them.
         """
         self._folder = folder
         self._fds = [_CLOSED] * len(_FILES)
@@ -169,11 +175,13 @@ class OutputLog:
                 os.close(fd)
 
     def pread(self, stream: int, size: int, offset: int) -> bytes:
-        """Return up to `size` (at most 256 KiB) bytes of a stream from `offset`; empty at the end and in a gap.
+        """Return up to `size` (at most 256 KiB) bytes of a stream from `offset`.
 
-        Released ranges read as zeros on disk, and are never returned: the data ends before a gap, and at the beginning of one
-        it is empty; then `gap` says where to go on. Secrets are redacted; bytes that could be the beginning of one are not
-        returned yet (`log_mask`).
+        Empty at the end and in a gap.
+
+        Released ranges read as zeros on disk, and are never returned: the data ends before a gap, and at the
+        beginning of one it is empty; then `gap` says where to go on. Secrets are redacted; bytes that could
+        be the beginning of one are not returned yet (`log_mask`).
 
         Raises:
             StoreCorrupt: The disk does not give the bytes.
@@ -204,8 +212,8 @@ class OutputLog:
             raise StoreCorrupt(
                 "store_corrupt", f"The output log cannot be read: {error.strerror}."
             ) from error
-        # Asked after the read: `gaps` is written before the hole is punched, so zeros that were read from a hole are listed
-        # by now. Without a zero byte there is no need to ask (memchr: 20 GB/s).
+        # Asked after the read: `gaps` is written before the hole is punched, so zeros that were read from a
+        # hole are listed by now. Without a zero byte there is no need to ask (memchr: 20 GB/s).
         if 0 in data:
             gap = self.gap(stream)
             if gap is not None and gap[0] < offset + len(data) and offset < gap[1]:
@@ -213,10 +221,12 @@ class OutputLog:
         return data
 
     def read_plain(self, stream: int, buffer: bytearray, offset: int) -> int:
-        """Fill `buffer` with bytes of a stream, as `pread` would but without a new object for them; return how many.
+        """Fill `buffer` with bytes of a stream, as `pread` would but without a new object for them.
 
-        Nothing is redacted here: it serves to look for a text, which is then read by `pread`. 0: at the end, or where there
-        are zero bytes, since only `pread` finds out whether they were written or released.
+        Return how many.
+
+        Nothing is redacted here: it serves to look for a text, which is then read by `pread`. 0: at the end,
+        or where there are zero bytes, since only `pread` finds out whether they were written or released.
         """
         fd = self._open(stream)
         if fd == _CLOSED:
@@ -238,7 +248,10 @@ class OutputLog:
         return Cursor(self.size(0), self.size(1))
 
     def gap(self, stream: int) -> tuple[int, int] | None:
-        """Return the released range [from, to) of a stream; None when everything is there. Read anew at each call."""
+        """Return the released range [from, to) of a stream; None when everything is there.
+
+        Read anew at each call.
+        """
         try:
             fd = os.open(f"{self._folder}/gaps", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -262,10 +275,11 @@ class OutputLog:
     def read(self, cursor: Cursor, limit_bytes: int) -> list[OutputChunk]:
         """Return output from `cursor` on in the order of writing; stop when `limit_bytes` are reached.
 
-        Empty means caught up. Up to 256 KiB it may run on the event loop. Bytes that were written to both streams within the
-        same moment are in the order in which the keeper took them from the two pipes.
+        Empty means caught up. Up to 256 KiB it may run on the event loop. Bytes that were written to both
+        streams within the same moment are in the order in which the keeper took them from the two pipes.
         """
-        # Sizes before the index: a run is recorded before its bytes, so the index explains every byte that is counted here.
+        # Sizes before the index: a run is recorded before its bytes, so the index explains every byte that is
+        # counted here.
         sizes = (_size(self._open(0)), _size(self._open(1)))
         taking = _Taking(self, cursor, limit_bytes)
         if taking.is_behind(sizes):
@@ -280,7 +294,8 @@ class OutputLog:
     def tail_cursor(self, limit_bytes: int) -> Cursor:
         """Return the cursor `limit_bytes` before the end, in the order of writing."""
         sizes = (_size(self._open(0)), _size(self._open(1)))
-        # The index orders both streams' bytes as one sequence: look for the run that holds this position of it.
+        # The index orders both streams' bytes as one sequence: look for the run that holds this position of
+        # it.
         target = sum(sizes) - limit_bytes
         if target <= 0:
             return BEGINNING
@@ -303,8 +318,8 @@ class OutputLog:
     def cursor_at(self, time_ns: int) -> Cursor:
         """Return a cursor with everything behind it that was written at `time_ns` (Unix) or later.
 
-        What was written up to a tenth of a second earlier may be behind it, too: a run of the index covers so much. If
-        nothing was written since, the cursor is the end of the output.
+        What was written up to a tenth of a second earlier may be behind it, too: a run of the index covers so
+        much. If nothing was written since, the cursor is the end of the output.
         """
         sizes = (_size(self._open(0)), _size(self._open(1)))
         fd = self._open(_IDX)
@@ -320,7 +335,9 @@ class OutputLog:
         return Cursor(*sizes)
 
     def tail(self, limit_bytes: int) -> list[OutputChunk]:
-        """Return the last `limit_bytes` (at most 256 KiB on the event loop) of output, both streams in order."""
+        """Return the last `limit_bytes` (at most 256 KiB on the event loop) of output, both streams in
+        order.
+        """
         cursor = self.tail_cursor(limit_bytes)
         chunks: list[OutputChunk] = []
         # `read` counts every chunk's record, too, so a single call may stop early.
@@ -346,7 +363,9 @@ class OutputLog:
 
 
 def _segments(fd: int, cursor: Cursor, sizes: tuple[int, int]) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Yield (time, stream, ends of both streams) for each run, from the one that holds the cursor's first byte."""
+    """Yield (time, stream, ends of both streams) for each run, from the one that holds the cursor's first
+    byte.
+    """
     before: IdxRecord | None = None
     if fd != _CLOSED:
         idx = IdxReader(fd)
@@ -419,7 +438,9 @@ class _Taking:
 
 
 def _open_quietly(path: str) -> int:
-    """Open for reading without recording the time of the last access, which would be a write for every read."""
+    """Open for reading without recording the time of the last access, which would be a write for every
+    read.
+    """
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOATIME)
     except PermissionError:  # only the owner may use O_NOATIME (open(2))

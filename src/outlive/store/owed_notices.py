@@ -1,7 +1,8 @@
-"""Which processes a notice is owed for: `OwedNotices`, a file for each, written before the process is started.
+"""Which processes a notice is owed for: `OwedNotices`, a file for each, written before the process is
+started.
 
-What is owed survives the server: the next one finds the files, and notifies of what ended meanwhile. A file is removed when its
-notice was delivered, or given up. Blocking, except for `of`: run it in a thread.
+What is owed survives the server: the next one finds the files, and notifies of what ended meanwhile. A file
+is removed when its notice was delivered, or given up. Blocking, except for `of`: run it in a thread.
 """
 
 import contextlib
@@ -13,6 +14,8 @@ from collections.abc import Iterable
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import Layout
+from outlive.kernel.files import read_small
+from outlive.protocols.frames import decoded
 
 _ON_ITS_WAY_S = 60.0  # a start is given up after 25 s, and a supervisor that hangs is replaced before that
 
@@ -27,15 +30,17 @@ class OwedNotices:
         self._silences: dict[ProcessId, str] = {}
 
     def open(self) -> None:
-        """Read what earlier servers owe; what is owed for processes that were removed, or never started, is forgotten.
+        """Read what earlier servers owe.
+
+        What is owed for processes that were removed, or never started, is forgotten.
 
         A file that cannot be read, or holds no event, is removed as well: nothing could ever be sent for it.
         """
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._layout.notices):
                 path = f"{self._layout.notices}/{name}"
-                # A waiting command has no folder yet, and one that the keeper is about to start has not either.
-                # Temporary names of `put` are no process ids, and are removed with the rest.
+                # A waiting command has no folder yet, and one that the keeper is about to start has not
+                # either. Temporary names of `put` are no process ids, and are removed with the rest.
                 is_known = is_process_id(name) and (
                     os.path.exists(self._layout.process(name))
                     or os.path.exists(f"{self._layout.waiting}/{name}")
@@ -88,8 +93,7 @@ class OwedNotices:
         new = f"{self._layout.notices}/{process_id}.{time.monotonic_ns()}"
         fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with open(fd, "w", encoding="utf-8") as file:
-            # A list is what earlier versions read.
-            json.dump({"events": sorted(owed), "silence": silence} if silence else sorted(owed), file)
+            json.dump({"events": sorted(owed), "silence": silence}, file)
         # No fsync: after a power cut a notice may be missing, as the last lines of output may be.
         os.rename(new, f"{self._layout.notices}/{process_id}")
 
@@ -107,10 +111,11 @@ class OwedNotices:
 
 
 def _is_young(path: str) -> bool:
-    """Tell whether a file was written so lately that the start which it belongs to may still be on its way to the keeper.
+    """Tell whether a file was written so lately that the start which it belongs to may still be on its way to
+    the keeper.
 
-    A killed server leaves what it has sent in the keeper's socket, and a keeper that is busy or stopped reads it when the next server is
-    there already.
+    A killed server leaves what it has sent in the keeper's socket, and a keeper that is busy or stopped reads
+    it when the next server is there already.
     """
     with contextlib.suppress(OSError):
         return (
@@ -121,14 +126,7 @@ def _is_young(path: str) -> bool:
 
 def _read(path: str) -> tuple[frozenset[NotifyEvent], str]:
     """Return which events are owed, and the cursor of the silence that was notified of."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return frozenset(), ""
-    events, silence = (
-        (found.get("events"), str(found.get("silence") or "")) if isinstance(found, dict) else (found, "")
-    )
-    return frozenset(
-        event for event in NOTIFY_EVENTS if isinstance(events, list) and event in events
-    ), silence
+    found = decoded(read_small(path), json.loads)
+    events, silence = (found.get("events"), found.get("silence")) if isinstance(found, dict) else (None, None)
+    owed = frozenset(event for event in NOTIFY_EVENTS if isinstance(events, list) and event in events)
+    return owed, silence if isinstance(silence, str) else ""

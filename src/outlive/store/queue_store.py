@@ -1,13 +1,14 @@
 """Commands that wait for their group's turn, and the groups' limits, on disk: `QueueStore`.
 
-A waiting command is one file with everything that its start needs, written before it is reported as waiting. The file is
-removed after the keeper has answered, so a crash between the two leaves it behind. Opening the store therefore removes the
-files of commands that have a process folder: those were started, or withdrawn. Blocking: run it in a thread. When a command
-gets its turn is decided in `engine`.
+A waiting command is one file with everything that its start needs, written before it is reported as waiting.
+The file is removed after the keeper has answered, so a crash between the two leaves it behind. Opening the
+store therefore removes the files of commands that have a process folder: those were started, or withdrawn.
+Blocking: run it in a thread. When a command gets its turn is decided in `engine`.
 """
 
 import contextlib
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -16,10 +17,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from outlive.core.documents import decode_json
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
-from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, encode_exit
+from outlive.kernel.files import Survives, read_all, read_any, write_prepared, write_whole
+from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, decoded, encode_exit
 from outlive.protocols.keeper import CauseCode, decode_spec
 from outlive.store.removed_ids import RemovedIds
 from outlive.store.retention import SpentIds
@@ -34,7 +37,9 @@ _END = ".end"  # the suffix of a process folder that is being made for a withdra
 
 @dataclass(frozen=True, slots=True)
 class WaitingCommand:
-    """What the keeper is to start: the encoded spec, the script (empty: none), and secrets, which no file holds."""
+    """What the keeper is to start: the encoded spec, the script (empty: none), and secrets, which no file
+    holds.
+    """
 
     process_id: ProcessId
     spec: bytes
@@ -45,8 +50,9 @@ class WaitingCommand:
     def digest(self) -> str:
         """The SHA-256, in hex, of everything that decides what runs: an approval of it approves exactly that.
 
-        It covers the very bytes that the keeper will get (program, words, variables with values, folder, restrictions,
-        place), the script and the secrets, each preceded by its length, so that no two commands have the same bytes.
+        It covers the very bytes that the keeper will get (program, words, variables with values, folder,
+        restrictions, place), the script and the secrets, each preceded by its length, so that no two commands
+        have the same bytes.
         """
         secrets = json.dumps(sorted(self.secrets.items())).encode()
         digest = hashlib.sha256(b"outlive approval 1\0")
@@ -79,10 +85,12 @@ class QueueStore:
         self.removed = RemovedIds(f"{layout.waiting}/{_REMOVED}")
 
     def open(self) -> tuple[list[WaitingCommand], dict[GroupKey, int]]:
-        """Return the waiting commands in the order of their turns, and the limits; a damaged file is left alone and ignored.
+        """Return the waiting commands in the order of their turns, and the limits.
 
-        That is oldest first by this server's clock, whatever clock their callers have made their ids by, but for those that were
-        moved: they are where they were put, and what came later is behind them.
+        A damaged file is left alone and ignored.
+
+        That is oldest first by this server's clock, whatever clock their callers have made their ids by, but
+        for those that were moved: they are where they were put, and what came later is behind them.
         """
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self.spent.open()
@@ -100,9 +108,9 @@ class QueueStore:
             if os.path.exists(self._layout.process(process_id)):
                 self.remove(process_id)
                 continue
-            with contextlib.suppress(OSError, ValueError):
-                waiting.append(_decode(process_id, _read(f"{self._folder}/{name}")))
-                self.spent.add(process_id)  # an earlier version has not done so
+            path = f"{self._folder}/{name}"
+            if command := decoded(read_all(path), functools.partial(_decode, process_id)):
+                waiting.append(command)
         turns = {name: turn for turn, name in enumerate(self._order())}
         waiting.sort(
             key=lambda one: (turns.get(one.process_id, len(turns)), _created_ns(one), one.process_id)
@@ -111,13 +119,21 @@ class QueueStore:
 
     def put(self, command: WaitingCommand) -> None:
         """Store a command; raises OSError when the disk refuses it."""
+        self._put(command, survives="kill")
+
+    def _put(self, command: WaitingCommand, *, survives: Survives) -> None:
         head = b"%d\n" % len(command.spec)
-        _replace(f"{self._folder}/{command.process_id}", head + command.spec + command.script)
+        path = f"{self._folder}/{command.process_id}"
+        write_whole(path, head + command.spec + command.script, survives=survives)
 
     def put_asked(self, command: WaitingCommand) -> None:
-        """Store a command whose id a person will see: the id names no other command from now on. Raises as `put` does."""
+        """Store a command whose id a person will see: the id names no other command from now on.
+
+        Both survive a power cut: what a person has said yes or no to is asked about once. Raises as `put`
+        does.
+        """
         self.spent.add(command.process_id)
-        self.put(command)
+        self._put(command, survives="power cut")
 
     def remove(self, process_id: ProcessId) -> None:
         """Remove a command; one that is not there is a success."""
@@ -127,8 +143,8 @@ class QueueStore:
     def withdraw(self, command: WaitingCommand, *, cause: Cause, note: str, at_ns: int) -> bool:
         """Put the end of a command where its start would be, for good; False when it has been started.
 
-        The keeper's start and this are both a rename to the same place: the first one decides. A start that comes later
-        starts nothing, whichever client sent it (decision 60).
+        The keeper's start and this are both a rename to the same place: the first one decides. A start that
+        comes later starts nothing, whichever client sent it (decision 60).
 
         Args:
             command: The command that does not have to run any more.
@@ -146,10 +162,12 @@ class QueueStore:
         return True
 
     def _end_copied(self, name: str) -> None:
-        """Record as lost a command that waited when the folder was copied: it waits in the original, or has run there."""
+        """Record as lost a command that waited when the folder was copied: it waits in the original, or has
+        run there.
+        """
         path = f"{self._folder}/{name}"
         with contextlib.suppress(OSError, ValueError):
-            command = _decode(ProcessId(name.removesuffix(Layout.ASIDE)), _read(path))
+            command = _decode(ProcessId(name.removesuffix(Layout.ASIDE)), read_any(path))
             ended = ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note=COPIED)
             self._put_end(command, ended, cause=Cause.NONE, note="")
             os.unlink(path)
@@ -170,22 +188,22 @@ class QueueStore:
     def keep_limits(self, limits: Mapping[GroupKey, int]) -> None:
         """Replace the limits; raises OSError when the disk refuses them."""
         rows = [[principal, name, limit] for (principal, name), limit in sorted(limits.items())]
-        _replace(f"{self._folder}/{_LIMITS}", json.dumps(rows).encode())
+        write_whole(f"{self._folder}/{_LIMITS}", json.dumps(rows).encode(), survives="power cut")
 
     def keep_order(self, process_ids: Sequence[str]) -> None:
         """Keep the order of what waits in lines; raises OSError when the disk refuses it."""
-        _replace(f"{self._folder}/{_ORDER}", json.dumps(list(process_ids)).encode())
+        write_whole(f"{self._folder}/{_ORDER}", json.dumps(list(process_ids)).encode())
 
     def _order(self) -> list[str]:
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            return [str(name) for name in json.loads(_read(f"{self._folder}/{_ORDER}"))]
-        return []
+        raw = read_all(f"{self._folder}/{_ORDER}")
+        return decoded(raw, lambda found: [str(name) for name in decode_json(found)]) or []
 
     def _limits(self) -> dict[GroupKey, int]:
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            rows = json.loads(_read(f"{self._folder}/{_LIMITS}"))
-            return {(str(principal), str(name)): int(limit) for principal, name, limit in rows}
-        return {}
+        return decoded(read_all(f"{self._folder}/{_LIMITS}"), _decode_limits) or {}
+
+
+def _decode_limits(raw: bytes) -> dict[GroupKey, int]:
+    return {(str(principal), str(name)): int(limit) for principal, name, limit in decode_json(raw)}
 
 
 class _PlaceTaken(Exception):
@@ -197,7 +215,7 @@ def _make_folder(made: str, files: Mapping[str, bytes], *, place: str) -> None:
     os.mkdir(made, 0o700)
     try:
         for name, content in files.items():
-            _write(f"{made}/{name}", content)
+            write_prepared(f"{made}/{name}", content)
         _give_place(made, place)
     except (OSError, _PlaceTaken):
         shutil.rmtree(made, ignore_errors=True)
@@ -214,7 +232,7 @@ def _give_place(made: str, place: str) -> None:
 
 
 def _created_ns(command: WaitingCommand) -> int:
-    """Return when a command was asked for; 0 where its spec does not say it, or is of a later version."""
+    """Return when a command was asked for; 0 where its spec does not say it."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         created_ns = decode_spec(command.spec, with_command=False).meta.get("created_ns")
         return created_ns if isinstance(created_ns, int) else 0
@@ -227,19 +245,3 @@ def _decode(process_id: ProcessId, raw: bytes) -> WaitingCommand:
     if size > len(rest):
         raise ValueError("the file is torn")
     return WaitingCommand(process_id, rest[:size], rest[size:])
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
-
-
-def _replace(path: str, content: bytes) -> None:
-    _write(path + ".new", content)
-    os.rename(path + ".new", path)
-
-
-def _write(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(content)

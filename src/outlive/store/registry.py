@@ -1,16 +1,20 @@
-"""The registry: which processes there are and were, in SQLite (WAL), for lists and for the time after their end: `Registry`.
+"""The registry: which processes there are and were, in SQLite (WAL), for lists and for the time after their
+end: `Registry`.
 
-It is an index and never the truth: the process folders are. Writes go through one thread (`writer`) and are visible to reads
-at once, also before they are committed; reads run in another thread. Nothing here blocks the event loop.
+It is an index and never the truth: the process folders are. Writes go through one thread (`writer`) and are
+visible to reads at once, also before they are committed; reads run in another thread. Nothing here blocks the
+event loop.
 
-`select_processes` chooses the index that finds the processes of a filter; it is pure, and `Registry` runs its SQL. Each query
-names the index that it walks, newest id first, and stops at the limit. SQLite itself would choose by counting columns, since
-it never gets statistics here. So a query whose answer is empty walks only an empty range of an index.
+`select_processes` chooses the index that finds the processes of a filter; it is pure, and `Registry` runs its
+SQL. Each query names the index that it walks, newest id first, and stops at the limit. SQLite itself would
+choose by counting columns, since it never gets statistics here. So a query whose answer is empty walks only
+an empty range of an index.
 """
 
 import asyncio
 import contextlib
 import json
+import math
 import sqlite3
 import threading
 import time
@@ -20,10 +24,11 @@ from contextlib import AbstractContextManager
 from itertools import product
 from typing import Self
 
+from outlive.core.command import BootTime
 from outlive.core.errors import BackendUnavailable, StoreCorrupt
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.lifecycle import NOT_ENDED, State
-from outlive.store.retention import BootTime, Candidate, RetentionClock
+from outlive.store.retention import Candidate, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.span_sums import SpanBounds, SpanSums, select_sums
 from outlive.store.writer import RegistryWriter, open_in_memory, open_registry
@@ -54,7 +59,9 @@ def select_processes(wanted: ProcessFilter, *, limit: int, left_out: Sequence[st
 
 
 def sum_output(wanted: ProcessFilter, *, left_out: Sequence[str]) -> _Query:
-    """Return a query for the output of all processes of a filter, a row of bytes for each range that it walks, and its parameters."""
+    """Return a query for the output of all processes of a filter, a row of bytes for each range that it
+    walks, and its parameters.
+    """
     condition, values = _condition(wanted, left_out)
     pieces, parameters = [], []
     for source, key, key_values in _walks(wanted):
@@ -130,7 +137,9 @@ def _by_state(principal: str, states: frozenset[State], kinds: tuple[bool, ...])
 
 
 def _left_over(principal: str) -> list[_Walk]:
-    """Return the walk over processes that have ended and left descendants running: these count as active, too."""
+    """Return the walk over processes that have ended and left descendants running: these count as active,
+    too.
+    """
     key = "principal = ? AND descendants > 0 AND state NOT IN (SELECT value FROM json_each(?)) AND "
     live = json.dumps([state.value for state in sorted(NOT_ENDED)])
     return [("processes INDEXED BY processes_left", key, [principal, live])]
@@ -151,13 +160,17 @@ _Rows = list[tuple[object, ...]]
 _Values = list[object]
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
-# Two questions, each with an index of its own. What is closed may have descendants yet: the keeper reports their end.
+# Two questions, each with an index of its own. What is closed may have descendants yet: the keeper reports
+# their end.
 _UNFINISHED = """
     SELECT process_id, pid FROM processes WHERE is_closed = 0
     UNION ALL SELECT process_id, pid FROM processes WHERE is_closed = 1 AND descendants > 0
 """
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
+# A commit takes milliseconds. On a frozen disk also a read may wait: it notes in the WAL's index how far it
+# looks.
+_SILENT_S = 3.0
 _NEWEST = "SELECT coalesce(max(process_id), '') FROM processes"
 _SLICE = 1000  # rows read at once where all are needed: 2 ms
 # The size is what lies on disk: of a log with gaps no more than its limit is left.
@@ -180,9 +193,11 @@ class Registry:
     """
 
     def __init__(self, path: str, *, takes_writes: Callable[[], bool] = _always) -> None:
-        """Store the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are safe.
+        """Store the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are
+        safe.
 
-        `takes_writes` returns whether the disk can be written, when the file could not be opened; it may block.
+        `takes_writes` returns whether the disk can be written, when the file could not be opened; it may
+        block.
         """
         self._path = path
         self._takes_writes = takes_writes
@@ -192,6 +207,8 @@ class Registry:
         self._writer: RegistryWriter | None = None
         self._connection: sqlite3.Connection | None = None
         self._turn: AbstractContextManager[object] = contextlib.nullcontext()
+        self._reading_since: float | None = None  # monotonic seconds
+        self._lacked_at = -math.inf  # when a list last went without the file's rows, monotonic
         self._newest = ""  # no row has a later id, or has had one since the file was opened
         # True while the disk refuses writes; `move_to_disk` is to be called once it accepts them again.
         self.is_in_memory = False
@@ -236,6 +253,15 @@ class Registry:
         """Whether the disk refused the last transaction: its rows stay in memory, and it is tried again."""
         return self._writer is not None and self._writer.is_refused
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether the disk has not answered a read or a write for 3 s.
+
+        For 3 s after a list that lacks rows, too: its answer says so although the disk has just come back.
+        """
+        writing_since = None if self._writer is None else self._writer.writing_since
+        return any(map(_is_late, (self._reading_since, writing_since))) or not _is_late(self._lacked_at)
+
     async def move_to_disk(self) -> None:
         """Move the registry from memory into its file; if the disk refuses that, it stays in memory."""
         writer, path, takes_writes = _opened(self._writer), self._path, self._takes_writes
@@ -275,7 +301,8 @@ class Registry:
     async def flush(self) -> None:
         """Return when everything put before is committed, so that it survives SIGKILL.
 
-        Also when the disk refuses it (`is_refused`): then the rows wait in memory, and can be rebuilt from the folders.
+        Also when the disk refuses it (`is_refused`): then the rows wait in memory, and can be rebuilt from
+        the folders.
 
         Raises:
             BackendUnavailable: The disk did not accept it within 10 s.
@@ -297,17 +324,30 @@ class Registry:
         )
         return rows[0] if rows else None
 
-    async def list(self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = ()) -> _Stored:
-        """Return at most `limit` processes, newest first, leaving out the ids in `without`."""
+    async def list(
+        self, wanted: ProcessFilter, *, limit: int, without: Iterable[str] = (), may_lack: bool = False
+    ) -> _Stored:
+        """Return at most `limit` processes, newest first, leaving out the ids in `without`.
+
+        With `may_lack` those in memory alone while the disk is silent (`is_silent`).
+        """
         pending, left_out = _uncommitted(self._writer, wanted, without)
         query, values = select_processes(wanted, limit=limit, left_out=left_out)
-        rows = await asyncio.to_thread(_stored, await self._read(query, values))
-        rows += pending
+        rows = list(pending)
+        try:
+            patience_s = 0.0 if _is_late(self._reading_since) else _SILENT_S
+            found = await self._read(query, values, patience_s=patience_s if may_lack else _DEADLINE_S)
+            rows += await asyncio.to_thread(_stored, found)
+        except BackendUnavailable:
+            if not may_lack:
+                raise
+            self._lacked_at = time.monotonic()
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
 
     async def unfinished_pids(self) -> dict[bytes, int]:
-        """Return the pids, by key, of those that were not finished when they were last written; 0 where none was known.
+        """Return the pids, by key, of those that were not finished when they were last written; 0 where none
+        was known.
 
         One look at each of two indexes, no records: 2 ms for a thousand.
         """
@@ -319,7 +359,9 @@ class Registry:
         }
 
     async def known_of(self, process_ids: Iterable[str]) -> dict[str, bool]:
-        """Return those of these ids that have a row, and whether they are finished: nothing about them changes any more."""
+        """Return those of these ids that have a row, and whether they are finished: nothing about them
+        changes any more.
+        """
         asked = [*process_ids]
         # Before: what is committed meanwhile is among the rows.
         pending = {
@@ -337,7 +379,10 @@ class Registry:
         return found | pending
 
     async def removable(self, clock: RetentionClock) -> _Candidates:
-        """Return what retention may choose from: ended, closed, without descendants; times of the end by `clock`."""
+        """Return what retention may choose from: ended, closed, without descendants.
+
+        Times of the end by `clock`.
+        """
         candidates: _Candidates = []
         after = ""
         # In slices, so that other queries get their turn in between.
@@ -359,24 +404,32 @@ class Registry:
         """Set a counter; committed soon."""
         _opened(self._writer).count_to(name, value)
 
-    async def _read(self, query: str, values: _Values) -> _Rows:
+    async def _read(self, query: str, values: _Values, *, patience_s: float = _DEADLINE_S) -> _Rows:
         def ask() -> _Rows:
             if self._connection is None:
                 raise AssertionError("the registry is used inside `async with` only")
-            with self._turn:
-                return self._connection.execute(query, values).fetchall()
+            self._reading_since = time.monotonic()
+            try:
+                with self._turn:
+                    return self._connection.execute(query, values).fetchall()
+            finally:
+                self._reading_since = None
 
         try:
-            async with asyncio.timeout(_DEADLINE_S), self._reads:
+            async with asyncio.timeout(patience_s), self._reads:
                 return await asyncio.get_running_loop().run_in_executor(self._reader, ask)
         except TimeoutError as error:
-            raise BackendUnavailable("timeout", "The registry did not answer within 10 s.") from error
+            raise BackendUnavailable(
+                "timeout", f"The registry did not answer within {patience_s:.0f} s."
+            ) from error
         except sqlite3.Error as error:
             raise StoreCorrupt("store_corrupt", f"The registry cannot be read: {error}.") from error
 
 
 async def output_bytes(registry: Registry, wanted: ProcessFilter, *, without: Iterable[str] = ()) -> int:
-    """Return how much all processes of a filter have written, without the ids in `without`: 1 ms for a thousand of them."""
+    """Return how much all processes of a filter have written, without the ids in `without`: 1 ms for a
+    thousand of them.
+    """
     pending, left_out = _uncommitted(registry._writer, wanted, without)  # noqa: SLF001 -- a question of the registry, in its own module
     query, values = sum_output(wanted, left_out=left_out)
     rows = await registry._read(query, values)  # noqa: SLF001 -- as above
@@ -388,7 +441,9 @@ async def output_bytes(registry: Registry, wanted: ProcessFilter, *, without: It
 async def span_sums(
     registry: Registry, wanted: ProcessFilter, bounds: SpanBounds, *, without: Iterable[str] = ()
 ) -> SpanSums:
-    """Return what the processes of a filter did in a span, without the ids in `without`: 5 us for each of them, at 20,000."""
+    """Return what the processes of a filter did in a span, without the ids in `without`: 5 us for each of
+    them, at 20,000.
+    """
     pending, left_out = _uncommitted(registry._writer, wanted, without)  # noqa: SLF001 -- as above
     found = SpanSums(others=[one.record for one in pending])
     query, values = select_sums(wanted, bounds, left_out=json.dumps(left_out))
@@ -399,7 +454,8 @@ async def span_sums(
 def _uncommitted(
     writer: RegistryWriter | None, wanted: ProcessFilter, without: Iterable[str]
 ) -> tuple[_Stored, list[str]]:
-    """Return what matches of that which is not committed yet, and the ids of the rows in the file that do not count.
+    """Return what matches of that which is not committed yet, and the ids of the rows in the file that do not
+    count.
 
     What is not committed replaces its row: a query leaves it out, and it is added behind.
     """
@@ -407,6 +463,10 @@ def _uncommitted(
     pending = {one: row for one, row in open_writer.pending().items() if one not in left_out}
     found = [row for row in pending.values() if wanted.matches(row.record)]
     return found, [*left_out, *pending, *open_writer.removed()]
+
+
+def _is_late(since: float | None) -> bool:
+    return since is not None and since < time.monotonic() - _SILENT_S
 
 
 def _opened(writer: RegistryWriter | None) -> RegistryWriter:

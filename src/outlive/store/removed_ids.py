@@ -1,7 +1,9 @@
-"""The ids of processes that were removed: `RemovedIds`. A start that is repeated under one of them runs nothing a second time.
+"""The ids of processes that were removed: `RemovedIds`.
 
-A client that has lost the answer to a start asks again under the same id, and so does the server whose node this one is.
-Where the process has ended and was removed meanwhile, nothing else would show that it has run.
+A start that is repeated under one of them runs nothing a second time.
+
+A client that has lost the answer to a start asks again under the same id, and so does the server whose node
+this one is. Where the process has ended and was removed meanwhile, nothing else would show that it has run.
 """
 
 import contextlib
@@ -10,22 +12,24 @@ import threading
 
 from outlive.core.errors import InvalidState
 from outlive.core.identity import is_process_id
+from outlive.kernel.files import read_all, write_whole
 
-# Three times what retention keeps unless told otherwise: so many more are to end and be removed while one answer is waited for.
-# Some 150 bytes of memory each, and 28 on disk.
+# Three times what retention keeps unless told otherwise: so many more are to end and be removed while one
+# answer is waited for. Some 150 bytes of memory each, and 28 on disk.
 _MOST = 32_768
 _PRIVATE = 0o600
 
 
 class RemovedIds:
-    """The newest of them, in memory and in a file, an id a line. Any thread may call it; `open` and `add` block.
+    """The newest of them, in memory and in a file, an id a line.
 
-    A full disk keeps no process from being removed: what the file does not take is known to this server only. No kill loses a
-    line; a machine that loses power may lose the newest.
+    Any thread may call it; `open` and `add` block.
+
+    A full disk keeps no process from being removed: what the file does not take is known to this server only.
+    No kill loses a line; a machine that loses power may lose the newest.
     """
 
     def __init__(self, path: str, *, most: int = _MOST) -> None:
-        """Begin without ids; nothing is read yet."""
         self._path = path
         self._most = most
         self._ids: dict[str, None] = {}  # in the order in which they were removed
@@ -34,12 +38,9 @@ class RemovedIds:
 
     def open(self) -> None:
         """Read what earlier servers have added; a torn line is no id."""
-        with (
-            self._lock,
-            contextlib.suppress(OSError),
-            open(self._path, encoding="ascii", errors="replace") as file,
-        ):
-            found = [line for line in file.read().split() if is_process_id(line)]
+        with self._lock:
+            words = read_all(self._path).decode("ascii", "replace").split()
+            found = [line for line in words if is_process_id(line)]
             self._ids = {**dict.fromkeys(found), **self._ids}
             self._lines = len(found)
             self._forget_oldest()
@@ -81,9 +82,5 @@ class RemovedIds:
         self._lines += 1
 
     def _rewrite(self) -> None:
-        new = f"{self._path}.new"
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _PRIVATE)
-        with open(fd, "w", encoding="ascii") as file:
-            file.write("\n".join([*self._ids, ""]))
-        os.rename(new, self._path)
+        write_whole(self._path, "\n".join([*self._ids, ""]).encode())
         self._lines = len(self._ids)

@@ -1,32 +1,38 @@
-"""Which ended processes are removed (`Retention`, `select_removable`), and the clock by which they age (`RetentionClock`). Pure.
+"""Which ended processes are removed (`Retention`, `select_removable`), and the clock by which they age
+(`RetentionClock`). Pure.
 
-A wall clock that was set wrong must not make a month pass in a moment. So within a boot the time since boot counts. After a
-reboot only the wall clock knows how long the machine was off. It is believed for one day at most, until it has run beside the
-clock since boot for an hour, neither set nor corrected.
+A wall clock that was set wrong must not make a month pass in a moment. So within a boot the time since boot
+counts. After a reboot only the wall clock knows how long the machine was off. It is believed for one day at
+most, until it has run beside the clock since boot for an hour, neither set nor corrected.
 
 Removing is done elsewhere (`engine`), and clocks are read there, too.
 
 Ids that never name another process again, on disk: `SpentIds`.
 
-A person looks at a command that waits for an approval, and answers later: its id must mean the same command for ever, also after
-the command was removed. One line for each id, written before the id is shown. Blocking: run it in a thread.
+A person looks at a command that waits for an approval, and answers later: its id must mean the same command
+for ever, also after the command was removed. One line for each id, written before the id is shown. Blocking:
+run it in a thread.
 """
 
-import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from outlive.core.command import BootTime
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
+from outlive.kernel.files import read_all
 
 _DAY_S = 86400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How long and how much is kept of ended processes; None means no limit. Running processes are never removed."""
+    """How long and how much is kept of ended processes; None means no limit.
+
+    Running processes are never removed.
+    """
 
     max_age_s: float | None = 30 * _DAY_S
     max_count: int | None = 10_000
@@ -38,7 +44,9 @@ RuleName = Literal["age", "count", "size"]
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An ended, closed process: its id, its end (nanoseconds of a `RetentionClock`) and the size of its output in bytes."""
+    """An ended, closed process: its id, its end (nanoseconds of a `RetentionClock`) and the size of its
+    output in bytes.
+    """
 
     process_id: str
     ended_ns: int
@@ -51,7 +59,8 @@ def select_removable(candidates: Iterable[Candidate], rule: Retention, *, now_ns
 
 
 def judge(candidates: Iterable[Candidate], rule: Retention, *, now_ns: int) -> dict[str, RuleName]:
-    """Return what is to be removed, with the part of the rule that takes it, so that what stays satisfies the whole rule, taken newest first.
+    """Return what is to be removed, with the part of the rule that takes it, so that what stays satisfies the
+    whole rule, taken newest first.
 
     The newest is the one that ended last; an id only reflects the wall clock at the start.
     """
@@ -75,14 +84,6 @@ _PROOF_NS = 3_600 * 10**9  # that a wall clock has to run steadily until it is b
 # NTP slews by 1.8 s an hour at most (adjtimex(2), 500 ppm); a larger difference is a step.
 _SAME_NS = 60 * 10**9
 _MAX_BOOTS = 1000  # some 60 bytes each; records of older boots are dated by their wall clock
-
-
-@dataclass(frozen=True, slots=True)
-class BootTime:
-    """A moment: nanoseconds since the boot with this id (CLOCK_BOOTTIME, suspend included)."""
-
-    boot_id: str
-    boottime_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,9 @@ class RetentionClock:
 
     @classmethod
     def first(cls, reading: ClockReading, *, floor_ns: int | None = None) -> Self:
-        """Begin in a folder without a clock; `floor_ns` is the end of the newest record of an earlier boot."""
+        """Begin in a folder without a clock; `floor_ns` is the end of the newest record of an earlier
+        boot.
+        """
         return cls(
             boot=reading.boot,
             begin_ns=_begin(reading, floor_ns),
@@ -137,7 +140,9 @@ class RetentionClock:
 
     @classmethod
     def of_boot(cls, reading: ClockReading, *, begin_ns: int) -> Self:
-        """Begin in a folder without a clock that has a record of this very boot, which shows when the boot began."""
+        """Begin in a folder without a clock that has a record of this very boot, which shows when the boot
+        began.
+        """
         return replace(cls.first(reading), begin_ns=begin_ns, is_settled=True)
 
     @property
@@ -146,7 +151,10 @@ class RetentionClock:
         return self.begin_ns + self.boot.boottime_ns
 
     def at(self, moment: BootTime | None, *, wall_ns: int) -> int:
-        """Return this clock's time of a recorded moment; for an unknown boot, the wall clock of the record."""
+        """Return this clock's time of a recorded moment.
+
+        For an unknown boot, the wall clock of the record.
+        """
         if moment is not None and moment.boot_id == self.boot.boot_id:
             return self.begin_ns + moment.boottime_ns
         if moment is not None and moment.boot_id in self.earlier:
@@ -226,10 +234,12 @@ _PRIVATE = 0o600
 
 
 class SpentIds:
-    """The spent ids of a state folder; one writer, the server. Each takes 27 bytes on disk and some 130 in memory."""
+    """The spent ids of a state folder; one writer, the server.
+
+    Each takes 27 bytes on disk and some 130 in memory.
+    """
 
     def __init__(self, path: str) -> None:
-        """Begin without ids; nothing is read yet."""
         self._path = path
         self._ids: set[str] = set()
 
@@ -245,11 +255,8 @@ class SpentIds:
 
     def open(self) -> None:
         """Read the ids that earlier servers have added; a line that a crash has torn is no id."""
-        with (
-            contextlib.suppress(FileNotFoundError),
-            open(self._path, encoding="ascii", errors="replace") as file,
-        ):
-            self._ids.update(filter(is_process_id, file.read().split("\n")))
+        words = read_all(self._path).decode("ascii", "replace").split("\n")
+        self._ids.update(filter(is_process_id, words))
 
     def add(self, process_id: str) -> None:
         """Add an id for good.

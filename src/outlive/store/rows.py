@@ -1,6 +1,7 @@
 """One process as the registry stores it: `StoredProcess`, and `ProcessFilter`, which selects some of them.
 
-Pure: translates between records and SQLite rows. SQL is run in `registry` and `writer`; the tables are in `schema`.
+Pure: translates between records and SQLite rows. SQL is run in `registry` and `writer`; the tables are in
+`schema`.
 """
 
 import json
@@ -8,8 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from outlive.core.command import Grant, Profile, Sandbox
+from outlive.core.command import BootTime, Grant, Profile, Sandbox
 from outlive.core.cursor import Cursor
+from outlive.core.documents import decode_json
 from outlive.core.errors import StoreCorrupt
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import NOT_ENDED, Cause, State
@@ -17,7 +19,6 @@ from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_tags
 from outlive.core.terminal import TerminalNote
-from outlive.store.retention import BootTime
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -37,26 +38,36 @@ def to_ns(moment: datetime) -> int:
 
 
 def bounded_ns(moment: datetime) -> int:
-    """Return the same within what SQLite computes with (63 bits): what lies beyond is before or behind everything."""
+    """Return the same within what SQLite computes with (63 bits): what lies beyond is before or behind
+    everything.
+    """
     return max(-_MOST_NS // 2, min(to_ns(moment), _MOST_NS))
 
 
 def encode_grant(grant: Grant) -> dict[str, object]:
     """Return what is stored of a token of a command's own."""
-    expires_ns = None if grant.expires_at is None else to_ns(grant.expires_at)
-    return {"scope": grant.scope, "sha256": grant.digest, "expires_ns": expires_ns}
+    return {"scope": grant.scope, "sha256": grant.digest, "expires": encode_boot_time(grant.expires)}
 
 
 def read_grant(meta: object) -> Grant | None:
     """Return what `encode_grant` described; None where there is none."""
     if not isinstance(meta, dict):
         return None
-    expires_ns = meta.get("expires_ns")
-    return Grant(
-        scope=str(meta["scope"]),
-        digest=str(meta["sha256"]),
-        expires_at=at_time(expires_ns) if isinstance(expires_ns, int) else None,
-    )
+    expires = read_boot_time(meta.get("expires"))
+    return Grant(scope=str(meta["scope"]), digest=str(meta["sha256"]), expires=expires)
+
+
+def encode_boot_time(moment: BootTime | None) -> list[str | int] | None:
+    """Return what is stored of a moment by the clock since boot."""
+    return None if moment is None else [moment.boot_id, moment.boottime_ns]
+
+
+def read_boot_time(stored: object) -> BootTime | None:
+    """Return what `encode_boot_time` described; None for anything else."""
+    match stored:
+        case [str(boot_id), int(boottime_ns)]:
+            return BootTime(boot_id, boottime_ns)
+    return None
 
 
 # In the order of the columns; the table `processes` in schema.py has exactly these.
@@ -73,7 +84,8 @@ COLUMNS = (
     "cwd",
     "stdio",
     "stdin",
-    # Its life, and its end. Times are Unix nanoseconds.
+    # Its life, and its end. Times are Unix nanoseconds; the end is also known by the clock since boot, by
+    # which records age.
     "state",
     "pid",
     "cause",
@@ -83,7 +95,10 @@ COLUMNS = (
     "created_ns",
     "started_ns",
     "ended_ns",
-    # Its output: the sizes now, the sizes at completion (bytes behind these are descendants'), and whether it may grow.
+    "ended_boot_id",
+    "ended_boottime_ns",
+    # Its output: the sizes now, the sizes at completion (bytes behind these are descendants'), and whether it
+    # may grow.
     "stdout_bytes",
     "stderr_bytes",
     "complete_stdout",
@@ -91,6 +106,7 @@ COLUMNS = (
     "is_complete",
     "is_closed",
     "has_gaps",
+    "lost_bytes",
     "descendants",
     # What the caller asked for.
     "is_detached",
@@ -99,21 +115,19 @@ COLUMNS = (
     "output_limit",
     "tags",
     "group_name",
-    # Added by later migrations, in their order; texts of several members are JSON.
-    "sandbox",
-    "secret_names",
-    "terminal",
-    "location",
-    "ended_boot_id",
-    "ended_boottime_ns",
-    "lost_bytes",
-    "redacted",
+    # What it is called in its project, and where its start came from. Texts of several members are JSON.
     "project",
     "number",
     "start_key",
     "name",
     "origin",
+    # Where and how it runs.
+    "terminal",
+    "location",
     "needs",
+    "sandbox",
+    "secret_names",
+    "redacted",
 )
 
 
@@ -121,8 +135,8 @@ COLUMNS = (
 class StoredProcess:
     """A record, and what else the engine needs to serve the process again.
 
-    `complete` is the end of the output at completion: later bytes belong to descendants. `ended_boot` is the moment at which
-    its end became known, by the clock since boot.
+    `complete` is the end of the output at completion: later bytes belong to descendants. `ended_boot` is the
+    moment at which its end became known, by the clock since boot.
     """
 
     record: ProcessRecord
@@ -153,6 +167,8 @@ class StoredProcess:
             to_ns(record.created_at),
             None if record.started_at is None else to_ns(record.started_at),
             None if record.ended_at is None else to_ns(record.ended_at),
+            None if self.ended_boot is None else self.ended_boot.boot_id,
+            None if self.ended_boot is None else self.ended_boot.boottime_ns,
             record.stdout_bytes,
             record.stderr_bytes,
             None if self.complete is None else self.complete.stdout,
@@ -160,6 +176,7 @@ class StoredProcess:
             record.is_complete,
             record.is_closed,
             record.has_gaps,
+            _lost(record),
             record.descendants,
             record.is_detached,
             record.timeout_s,
@@ -167,20 +184,17 @@ class StoredProcess:
             self.output_limit,
             json.dumps(dict(record.tags)) if record.tags else None,
             _text(record.group),
-            json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
-            json.dumps(record.secret_names) if record.secret_names else None,
-            json.dumps(record.terminal.encode()) if record.terminal is not None else None,
-            None if record.location == HERE else json.dumps(record.location.encode()),
-            None if self.ended_boot is None else self.ended_boot.boot_id,
-            None if self.ended_boot is None else self.ended_boot.boottime_ns,
-            _lost(record),
-            record.redacted or None,
             _text(record.project),
             record.number,
             _text(record.key),
             record.name,
             _text(json.dumps(origin)) if (origin := record.origin.encode()) else None,
+            json.dumps(record.terminal.encode()) if record.terminal is not None else None,
+            None if record.location == HERE else json.dumps(record.location.encode()),
             None if record.needs is None else _text(json.dumps(record.needs.view())),
+            json.dumps(record.sandbox.view()) if record.sandbox.profile is not Profile.OPEN else None,
+            json.dumps(record.secret_names) if record.secret_names else None,
+            record.redacted,
         )
 
     @classmethod
@@ -189,7 +203,7 @@ class StoredProcess:
         row = _Row(zip(COLUMNS, values, strict=True))
         started_ns, ended_ns = row.number("started_ns"), row.number("ended_ns")
         complete_stdout, complete_stderr = row.number("complete_stdout"), row.number("complete_stderr")
-        tags: Mapping[str, str] = json.loads(row.text("tags") or "{}")
+        tags: Mapping[str, str] = decode_json(row.text("tags") or "{}")
         record = ProcessRecord(
             process_id=ProcessId(row.word("process_id")),
             command=row.word("command"),
@@ -201,7 +215,7 @@ class StoredProcess:
                 connection_id=row.text("connection_id"),
                 request_id=row.text("request_id"),
             ),
-            origin=StartOrigin.decode(json.loads(row.text("origin") or "null")),
+            origin=StartOrigin.decode(decode_json(row.text("origin") or "null")),
             stdio=row.word("stdio"),
             stdin=row.word("stdin"),
             pid=row.number("pid"),
@@ -226,11 +240,11 @@ class StoredProcess:
             tags=tags,
             group=row.text("group_name"),
             command_id=row.text("command_id"),
-            sandbox=Sandbox.decode(json.loads(row.text("sandbox") or "null")),
-            secret_names=tuple(json.loads(row.text("secret_names") or "[]")),
-            terminal=TerminalNote.decode(json.loads(row.text("terminal") or "null")),
+            sandbox=Sandbox.decode(decode_json(row.text("sandbox") or "null")),
+            secret_names=tuple(decode_json(row.text("secret_names") or "[]")),
+            terminal=TerminalNote.decode(decode_json(row.text("terminal") or "null")),
             location=_location(row.text("location")),
-            needs=Needs.decode(json.loads(row.text("needs") or "null")),
+            needs=Needs.decode(decode_json(row.text("needs") or "null")),
             redacted=row.count("redacted"),
             project=row.text("project"),
             number=row.number("number"),
@@ -250,7 +264,7 @@ class StoredProcess:
 
 def _location(text: str | None) -> Location:
     try:
-        return Location.decode(json.loads(text or "null"))
+        return Location.decode(decode_json(text or "null"))
     except ValueError as error:
         raise StoreCorrupt("store_corrupt", f"A row of the registry makes no sense: {error}.") from error
 
@@ -310,10 +324,12 @@ class _Row(dict[str, object]):
 class ProcessFilter:
     """Which processes to list; None means any. `before` is the last id of the previous page.
 
-    `active` selects processes of which something runs: the main process, or descendants that it left (True); or those whose
-    main process has ended (False). `project` "" selects those of no project. All `tags` must match. `since` is a process id: that one and later ones; `until` is one, too: earlier ones. `ended_since` is a moment: what
-    has ended then or later. `alive_since` is one, too: not what had ended before. `text` is contained in the command, ASCII letters in either case.
-    `same_as` are a command and a folder: what has begun to run these words there.
+    `active` selects processes of which something runs: the main process, or descendants that it left (True);
+    or those whose main process has ended (False). `project` "" selects those of no project. All `tags` must
+    match. `since` is a process id: that one and later ones; `until` is one, too: earlier ones. `ended_since`
+    is a moment: what has ended then or later. `alive_since` is one, too: not what had ended before. `text` is
+    contained in the command, ASCII letters in either case. `same_as` are a command and a folder: what has
+    begun to run these words there.
     """
 
     principal: str | None = None
@@ -416,9 +432,11 @@ class ProcessFilter:
             values.append(self.text)
         if self.same_as is not None:
             command, cwd = map(_text, self.same_as)
-            # The plus keeps SQLite from putting the words into the expression that `processes_by_run` is made of.
+            # The plus keeps SQLite from putting the words into the expression that `processes_by_run` is made
+            # of.
             clauses.append(
-                "cwd = ? AND substr(command, 1, 64) = substr(?, 1, 64) AND +command = ? AND started_ns NOT NULL"
+                "cwd = ? AND substr(command, 1, 64) = substr(?, 1, 64) AND +command = ? AND started_ns "
+                "NOT NULL"
             )
             values += [cwd, command, command]
         for order, bound in ((">=", self.since), ("<", self.until), ("<", self.before)):

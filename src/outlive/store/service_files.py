@@ -1,7 +1,10 @@
-"""What is kept of projects' services: `KeptStack`, a file each, and the mark that a server is wanted. Blocking: run it in a thread.
+"""What is kept of projects' services: `KeptStack`, a file each, and the mark that a server is wanted.
 
-A file is replaced whole before anything that it tells of is done, so the next server goes on exactly there. It holds what callers have
-declared, and of their environment only what they have sent to be kept: 0600, no secrets (decision 195).
+Blocking: run it in a thread.
+
+A file is replaced whole before anything that it tells of is done, so the next server goes on exactly there.
+It holds what callers have declared, and of their environment only what they have sent to be kept: 0600, no
+secrets (decision 195).
 """
 
 import contextlib
@@ -13,12 +16,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from outlive.core.documents import checked_json
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
+from outlive.kernel.files import read_any, write_whole
 from outlive.operations.services.machine import ServiceState
 
 _logger = logging.getLogger(__name__)
-_VERSION = 1
 _SUFFIX = ".json"
 
 
@@ -46,7 +50,6 @@ class KeptStack(msgspec.Struct, kw_only=True):
     environment: dict[str, str] = {}
     umask: int | None = None
     nice: int | None = None
-    version: int = _VERSION
 
     @property
     def place(self) -> tuple[str, str]:
@@ -69,7 +72,7 @@ class ServiceFiles:
         self._marking = threading.Lock()  # threads of several projects set and remove one mark
 
     def read(self) -> list[KeptStack]:
-        """Return what is kept; a file that is damaged, or of a later version, is left alone."""
+        """Return what is kept; a file that is damaged is left alone."""
         found = []
         try:
             names = sorted(os.listdir(self._layout.services))
@@ -79,26 +82,25 @@ class ServiceFiles:
             if not name.endswith(_SUFFIX):
                 continue
             try:
-                with open(f"{self._layout.services}/{name}", "rb") as file:
-                    kept = msgspec.json.decode(file.read(), type=KeptStack)
-            except (OSError, msgspec.MsgspecError, ValueError):
-                _logger.exception("services are not understood: %s", name)
-                continue
-            if kept.version == _VERSION:
-                found.append(kept)
-        # Until each is kept once more it counts as in need: the mark must not go for a moment, in which a kill may fall.
+                raw = read_any(f"{self._layout.services}/{name}")
+                found.append(msgspec.json.decode(checked_json(raw), type=KeptStack))
+            except (OSError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+                _logger.warning("services are not understood", extra={"file": name, "reason": str(error)})
+        # Until each is kept once more it counts as in need: the mark must not go for a moment, in which a
+        # kill may fall.
         self._needing = {kept.place for kept in found}
         return found
 
     def put(self, kept: KeptStack, *, needs_server: bool) -> None:
-        """Keep a project's services as they are now, and mark whether any project needs a server that goes on with them.
+        """Keep a project's services as they are now, and mark whether any project needs a server that goes on
+        with them.
 
         Raises:
             OSError: The disk refuses it.
         """
         os.makedirs(self._layout.services, mode=0o700, exist_ok=True)
         content = msgspec.json.encode(kept)
-        self._fit(lambda: _replace(self._path(kept), content))
+        self._fit(lambda: write_whole(self._path(kept), content, survives="power cut"))
         with self._marking:
             (self._needing.add if needs_server else self._needing.discard)(kept.place)
             self._mark()
@@ -115,17 +117,9 @@ class ServiceFiles:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
         elif not os.path.exists(path):
-            self._fit(lambda: _replace(path, b"services\n"))
+            self._fit(lambda: write_whole(path, b"services\n"))
 
     def _path(self, kept: KeptStack) -> str:
         # Folders hold slashes, and may be longer than a file's name.
         digest = hashlib.sha256("\0".join(kept.place).encode("utf-8", "surrogateescape")).hexdigest()
         return f"{self._layout.services}/{digest[:32]}{_SUFFIX}"
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Replace a file whole; readable by this user only."""
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(content)
-    os.rename(path + ".new", path)

@@ -1,6 +1,8 @@
-"""What the processes of a filter did in a span of time, added up by SQLite: `select_sums` and its answer, `SpanSums`. Pure.
+"""What the processes of a filter did in a span of time, added up by SQLite: `select_sums` and its answer,
+`SpanSums`. Pure.
 
-One question reads each row once, without a record being made of it: a tenth of the time, and none of it with Python's lock held.
+One question reads each row once, without a record being made of it: a tenth of the time, and none of it with
+Python's lock held.
 """
 
 from collections.abc import Iterable, Sequence
@@ -34,7 +36,9 @@ class StartCount:
 
 @dataclass(frozen=True, slots=True)
 class EndCount:
-    """How many processes of a project ended in a bucket, for the same cause, and whether with exit code 0 and whole output."""
+    """How many processes of a project ended in a bucket, for the same cause, and whether with exit code 0 and
+    whole output.
+    """
 
     project: str | None
     bucket: int
@@ -46,7 +50,9 @@ class EndCount:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """How many processes of a project ran from one bucket to another one; `begin_s` and `end_s` are sums of seconds since the span began."""
+    """How many processes of a project ran from one bucket to another one; `begin_s` and `end_s` are sums of
+    seconds since the span began.
+    """
 
     project: str | None
     first: int
@@ -58,7 +64,9 @@ class Runs:
 
 @dataclass(slots=True)
 class SpanSums:
-    """Sums over the rows in the file; `others` are to be counted one by one: those that live, or are not committed yet."""
+    """Sums over the rows in the file; `others` are to be counted one by one: those that live, or are not
+    committed yet.
+    """
 
     starts: list[StartCount] = field(default_factory=list)
     ends: list[EndCount] = field(default_factory=list)
@@ -108,5 +116,5 @@ def select_sums(wanted: ProcessFilter, bounds: SpanBounds, *, left_out: str) -> 
         UNION ALL SELECT 'ran', place, begin / {width}, min("end" / {width}, {bounds.count - 1}), '', count(*),
                 total(begin / 1e9), total("end" / 1e9)
             FROM ran GROUP BY 2, 3, 4
-    """  # noqa: S608
+    """  # noqa: E501, S608 -- lines of a table, or of another language
     return query, [*values, left_out]

@@ -1,8 +1,8 @@
 """The file of a state folder's access tokens: `TokenFile`. A token's secret is shown once and never stored.
 
-A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The server reads it, and adds
-the tokens of pages that it lets in.
-What a token allows is decided in `policy.access`.
+A program that creates or revokes a token writes the whole file, under a lock; no server has to run. The
+server reads it, and adds the tokens of pages that it lets in. What a token allows is decided in
+`policy.access`.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from datetime import datetime
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.layout import Layout
+from outlive.kernel.files import read_any, write_whole
 from outlive.policy.access import NAME, PREFIX, Scope, Token, decode_tokens, digest_of, encode_tokens
 
 _SECRET_BYTES = 32  # 256 bits: cannot be guessed
@@ -25,7 +26,6 @@ class TokenFile:
     """The tokens on disk. Every method reads the file anew."""
 
     def __init__(self, layout: Layout) -> None:
-        """Take the state folder, which has to exist."""
         self.path = layout.tokens
         self._lock = layout.tokens_lock
 
@@ -36,8 +36,7 @@ class TokenFile:
             StoreCorrupt: The file is damaged.
         """
         try:
-            with open(self.path, "rb") as file:
-                return decode_tokens(file.read())
+            return decode_tokens(read_any(self.path))
         except FileNotFoundError:
             return ()
 
@@ -61,7 +60,10 @@ class TokenFile:
             StoreCorrupt: The file is damaged.
         """
         if name is not None and not NAME.fullmatch(name):
-            text = f"A token's name has up to 64 letters, digits, dots, dashes and underscores, not {name[:64]!r}."
+            text = (
+                "A token's name has up to 64 letters, digits, dots, dashes and underscores, not "
+                f"{name[:64]!r}."
+            )
             raise InvalidRequest("invalid_params", text, hint="Choose another name.")
         secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
         made: list[Token] = []
@@ -129,23 +131,17 @@ class TokenFile:
         return found[0]
 
     def ensure(self) -> int:
-        """Return a descriptor of the file, which is made if it is missing; a symbolic link in its place is refused."""
+        """Return a descriptor of the file, which is made if it is missing.
+
+        A symbolic link in its place is refused.
+        """
         flags = os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(self.path, flags, _PRIVATE)
 
     def _change(self, change: Callable[[tuple[Token, ...]], tuple[Token, ...]]) -> None:
         with self._locked():
-            content = encode_tokens(change(self.read()))
-            new = f"{self.path}.new"
-            with contextlib.suppress(FileNotFoundError):  # left by a program that was killed
-                os.unlink(new)
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
-            with open(fd, "wb") as file:
-                file.write(content)
-                file.flush()
-                # On disk before the rename: after a crash of the machine a revoked token must stay revoked.
-                os.fsync(file.fileno())
-            os.rename(new, self.path)
+            # After a power cut a revoked token must stay revoked.
+            write_whole(self.path, encode_tokens(change(self.read())), survives="power cut")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

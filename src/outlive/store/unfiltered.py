@@ -1,9 +1,10 @@
-"""What is kept beside a line with a final filter (`make | tail -30`), read from its process's folder: `look_unfiltered`.
+"""What is kept beside a line with a final filter (`make | tail -30`), read from its process's folder:
+`look_unfiltered`.
 
-Three things lie there, each written while the line ran: `filter`, what was expected (the line's shell, before the line);
-`unfiltered/out`, the bytes that entered the filter (`native/filter`), an output log of one stream; `codes`, the exit codes of the
-last pipeline (the shell, at its end). The line's own processes could write there as well: nothing here is trusted further than
-their output is.
+Three things lie there, each written while the line ran: `filter`, what was expected (the line's shell, before
+the line); `unfiltered/out`, the bytes that entered the filter (`native/filter`), an output log of one stream;
+`codes`, the exit codes of the last pipeline (the shell, at its end). The line's own processes could write
+there as well: nothing here is trusted further than their output is.
 """
 
 import contextlib
@@ -20,8 +21,9 @@ _MOST_BYTES = 4096  # of a small file: the exit codes of some thousand stages
 class Unfiltered:
     """What stood before the final filter of a command that has ended.
 
-    `exit_code_before` is that of the last command before the filter (128 + N when signal N ended it), None when it is not
-    known. `size` are the bytes that entered the filter, None when none were kept; the log in the folder `unfiltered` has them.
+    `exit_code_before` is that of the last command before the filter (128 + N when signal N ended it), None
+    when it is not known. `size` are the bytes that entered the filter, None when none were kept; the log in
+    the folder `unfiltered` has them.
     """
 
     exit_code_before: int | None
@@ -39,7 +41,8 @@ def look_unfiltered(folder: str) -> Unfiltered | None:
         # A pipe or a link that the line has put there would make a reader wait, or read another file.
         size = found.st_size if stat.S_ISREG(found.st_mode) else None
     codes = _codes(folder)
-    # Where nothing was copied another pipeline may have been the last: `cd nowhere && make | tail` ends with the first one.
+    # Where nothing was copied another pipeline may have been the last: `cd nowhere && make | tail` ends with
+    # the first one.
     is_ours = len(codes) == stages and (is_only or size is not None)
     if size is None and not is_ours:
         return None
@@ -47,7 +50,9 @@ def look_unfiltered(folder: str) -> Unfiltered | None:
 
 
 def _expected(folder: str) -> tuple[int, bool]:
-    """Return how many stages the last pipeline has, and whether no other has as many; (0, False) where nothing is kept."""
+    """Return how many stages the last pipeline has, and whether no other has as many; (0, False) where
+    nothing is kept.
+    """
     words = _content(f"{folder}/filter").rstrip(b"\n").split(b",")
     if len(words) != 3 or not all(map(bytes.isdigit, words)) or int(words[1]) < 2:
         return 0, False

@@ -1,10 +1,12 @@
-"""The one thread that writes the registry: takes what is pending, commits it in one transaction, and reports it.
+"""The one thread that writes the registry: takes what is pending, commits it in one transaction, and reports
+it.
 
-Pending rows are a dict by process id, in which a newer row replaces an older one. So a slow disk makes transactions larger, but
-never makes a queue longer than the number of processes. Reads are in `registry`.
+Pending rows are a dict by process id, in which a newer row replaces an older one. So a slow disk makes
+transactions larger, but never makes a queue longer than the number of processes. Reads are in `registry`.
 
-The registry is an index and can be rebuilt from the process folders. So a file that is damaged, or that a newer program wrote,
-is set aside rather than repaired. Reading and writing rows is the business of `registry` and `writer`.
+The registry is an index and can be rebuilt from the process folders. So a file that is damaged, or of another
+schema, is set aside rather than repaired. Reading and writing rows is the business of `registry` and
+`writer`.
 """
 
 import contextlib
@@ -12,13 +14,14 @@ import logging
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Literal
 from urllib.parse import quote
 
 from outlive.store.rows import COLUMNS, StoredProcess
-from outlive.store.schema import MIGRATIONS
+from outlive.store.schema import SCHEMA, VERSION
 
 AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log_number`)
 
@@ -26,15 +29,15 @@ AUDIT_LOG = "audit_log"  # the counter that names the audit log (`AuditTrail.log
 def open_registry(
     path: str, *, now_s: int, takes_writes: Callable[[], bool] = lambda: True
 ) -> sqlite3.Connection:
-    """Open the registry for writing at the newest version; a file that cannot be used is set aside.
+    """Open the registry for writing; a file that cannot be used, or of another schema, is set aside.
 
-    If the disk refuses writes, which `takes_writes` finds out, nothing is set aside and the error is raised; `open_in_memory`
-    is for that case. A file that is set aside keeps its name plus ".damaged-<now_s>"; the caller rebuilds the rows from the
-    folders.
+    If the disk refuses writes, which `takes_writes` finds out, nothing is set aside and the error is raised;
+    `open_in_memory` is for that case. A file that is set aside keeps its name plus ".damaged-<now_s>"; the
+    caller rebuilds the rows from the folders.
     """
     try:
         return _open(path)
-    except (sqlite3.DatabaseError, _NewerVersion):
+    except (sqlite3.DatabaseError, _AnotherSchema):
         if not takes_writes():
             raise  # the file is in order: the disk refuses writes
         for suffix in ("", "-wal", "-shm"):
@@ -44,7 +47,10 @@ def open_registry(
 
 
 def peek_counter(path: str, name: str) -> int:
-    """Return a counter of a registry that another program may be using; 0 where there is none. Changes nothing."""
+    """Return a counter of a registry that another program may be using; 0 where there is none.
+
+    Changes nothing.
+    """
     if not os.path.exists(path):
         return 0
     try:
@@ -56,7 +62,10 @@ def peek_counter(path: str, name: str) -> int:
 
 
 def set_counter(path: str, name: str, value: int) -> None:
-    """Set a counter in a registry that no server uses now; do nothing without a registry, or without its counters."""
+    """Set a counter in a registry that no server uses now.
+
+    Do nothing without a registry, or without its counters.
+    """
     if not os.path.exists(path):
         return
     with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(path)) as connection:
@@ -64,20 +73,24 @@ def set_counter(path: str, name: str, value: int) -> None:
         connection.commit()
 
 
-class _NewerVersion(Exception):
-    """A newer program wrote the file."""
+class _AnotherSchema(Exception):
+    """The file has the tables of another schema."""
 
 
 def open_in_memory(path: str) -> sqlite3.Connection:
-    """Return a registry in memory with the content of the file `path`, as far as it can be read; the file is not touched."""
+    """Return a registry in memory with the content of the file `path`, as far as it can be read.
+
+    The file is not touched.
+    """
     connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    # Without a -shm file, which needs room on the disk, only what was checkpointed into the main file can be read.
+    # Without a -shm file, which needs room on the disk, only what was checkpointed into the main file can be
+    # read.
     for how in ("mode=ro", "immutable=1"):
         try:
             with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?{how}", uri=True)) as kept:
                 kept.backup(connection)
                 return _prepare(connection)
-        except (sqlite3.Error, _NewerVersion):
+        except (sqlite3.Error, _AnotherSchema):
             connection.close()
             connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     return _prepare(connection)
@@ -88,18 +101,18 @@ def _open(path: str) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Bring a registry to the newest version; close the connection if that fails."""
+    """Make the tables of a new registry, check those of another one; close the connection if that fails."""
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # NORMAL: a killed program loses nothing. A machine crash may lose the newest rows, which the folders hold.
+        # NORMAL: a killed program loses nothing. A machine crash may lose the newest rows, which the folders
+        # hold.
         connection.execute("PRAGMA synchronous = NORMAL")
-        # Counted from 1: as many scripts have been applied to this file.
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > len(MIGRATIONS):
-            raise _NewerVersion  # noqa: TRY301 - the connection is closed below, as for every other failure
-        for number, script in enumerate(MIGRATIONS[version:], start=version + 1):
-            # Script and version in one transaction: a kill leaves the old version complete or the new one.
-            connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+        if version == 0:
+            # Tables and version in one transaction: a kill leaves both or none.
+            connection.executescript(f"BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        elif version != VERSION:
+            raise _AnotherSchema  # noqa: TRY301 - the connection is closed below, as for every other failure
         # One read: a file that is damaged beyond its header fails here, and not at a client's first request.
         connection.execute("SELECT count(*) FROM counters").fetchone()
     except BaseException:
@@ -113,7 +126,8 @@ _logger = logging.getLogger(__name__)
 _PLACES = ", ".join("?" * len(COLUMNS))
 _UPSERT = f"INSERT OR REPLACE INTO processes ({', '.join(COLUMNS)}) VALUES ({_PLACES})"  # noqa: S608 - our names
 _DELETE = "DELETE FROM processes WHERE process_id = ?"
-# The file's own number of the audit log stays, so that a log that was removed is noticed. All other counters only grow.
+# The file's own number of the audit log stays, so that a log that was removed is noticed. All other counters
+# only grow.
 _MERGE = f"""
     INSERT INTO counters VALUES (?, ?)
     ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value) WHERE name <> '{AUDIT_LOG}'
@@ -128,7 +142,10 @@ _RETRY_S = 1.0  # until a failed transaction (disk full) is tried again; its row
 
 
 class RegistryWriter:
-    """Owns the writing connection. `put`, `remove` and `count_to` may be called from any thread and never block."""
+    """Owns the writing connection.
+
+    `put`, `remove` and `count_to` may be called from any thread and never block.
+    """
 
     def __init__(
         self,
@@ -157,6 +174,7 @@ class RegistryWriter:
         self._counters: dict[str, int] = {}
         self._counting: dict[str, int] = {}  # those that are being written now
         self._is_writing = False
+        self.writing_since: float | None = None  # monotonic seconds
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="outlive-registry", daemon=True)
         self._thread.start()
@@ -164,7 +182,8 @@ class RegistryWriter:
     def put(self, rows: Sequence[StoredProcess]) -> None:
         """Write these states of processes soon; they replace older pending ones.
 
-        All in one call: the thread wakes at the first notice, and each further call would wait for the lock that it holds.
+        All in one call: the thread wakes at the first notice, and each further call would wait for the lock
+        that it holds.
         """
         ids = [row.record.process_id for row in rows]
         with self._changed:
@@ -203,7 +222,10 @@ class RegistryWriter:
             return (self._removed | self._removing).difference(self._rows)
 
     def flush(self, timeout_s: float) -> Literal["committed", "refused", "late"]:
-        """Wait until everything put before is committed, the disk refuses it, or `timeout_s` is over. Blocks."""
+        """Wait until everything put before is committed, the disk refuses it, or `timeout_s` is over.
+
+        Blocks.
+        """
 
         def is_committed() -> bool:
             return not self._has_work and not self._is_writing
@@ -215,9 +237,12 @@ class RegistryWriter:
             return "late"
 
     def move(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> bool:
-        """Move everything from memory into the file that `open_file` opens, and write there from now on. Blocks.
+        """Move everything from memory into the file that `open_file` opens, and write there from now on.
 
-        Returns whether that was possible. Both callables run in the writer's thread, `moved` before anything else is written.
+        Blocks.
+
+        Returns whether that was possible. Both callables run in the writer's thread, `moved` before anything
+        else is written.
         """
         with self._changed:
             self._move = (open_file, moved)
@@ -260,9 +285,12 @@ class RegistryWriter:
             counters, self._counters = self._counters, {}
             self._counting = counters
         written = list(self._writing.values())
+        self.writing_since = time.monotonic()
         try:
             self._write_all(written, removed, counters)
+            self.writing_since = None
         except sqlite3.Error as error:
+            self.writing_since = None
             if not self.is_refused:
                 _logger.warning(
                     "the registry could not be written; it is tried again", extra={"reason": str(error)}
@@ -306,6 +334,10 @@ class RegistryWriter:
             connection.executemany(_UPSERT, [row.to_row() for row in rows])
             connection.executemany(_DELETE, [(one,) for one in removed])
             connection.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", counters.items())
+        # The first read after a commit notes in the WAL's index how far it looks (sqlite.org/walformat.html,
+        # section 2.3.1). On a disk that has been frozen meanwhile that is a page fault, in which this process
+        # holds a lock on its own memory, and all of its threads stop.
+        self._connection.execute("SELECT 1 FROM counters LIMIT 1").fetchone()
         if self._is_in_memory:
             self._forgotten = (self._forgotten | removed).difference(row.record.process_id for row in rows)
 

@@ -10,13 +10,13 @@ from typing import Any
 from tests.escapes.attacker.calling import Missing, Told, call
 
 _NODES = {
-    "mem": (1, 1, "c"), "kmsg": (1, 11, "c"), "port": (1, 4, "c"), "console": (5, 1, "c"), "ptmx": (5, 2, "c"), "tun": (10, 200, "c"),
-    "fuse": (10, 229, "c"), "kvm": (10, 232, "c"), "uinput": (10, 223, "c"), "loop": (7, 0, "b"), "disk": (8, 0, "b"), "vda": (253, 0, "b"),
+    "mem": (1, 1, "c"), "kmsg": (1, 11, "c"), "port": (1, 4, "c"), "console": (5, 1, "c"), "ptmx": (5, 2, "c"), "tun": (10, 200, "c"),  # noqa: E501 -- cut nowhere better: a table, or another program's text
+    "fuse": (10, 229, "c"), "kvm": (10, 232, "c"), "uinput": (10, 223, "c"), "loop": (7, 0, "b"), "disk": (8, 0, "b"), "vda": (253, 0, "b"),  # noqa: E501 -- cut nowhere better: a table, or another program's text
 }  # fmt: skip
 _PATHS = (
-    "/dev/mem", "/dev/kmsg", "/dev/port", "/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/loop-control", "/dev/loop0", "/dev/sda",
-    "/dev/vda", "/dev/uinput", "/dev/vsock", "/dev/vhost-net", "/dev/console", "/dev/tty0", "/dev/tty1", "/dev/snapshot",
-    "/dev/hpet", "/dev/rtc0", "/dev/userfaultfd", "/dev/cuse", "/dev/btrfs-control", "/dev/mapper/control", "/proc/kcore", "/proc/kmsg",
+    "/dev/mem", "/dev/kmsg", "/dev/port", "/dev/kvm", "/dev/fuse", "/dev/net/tun", "/dev/loop-control", "/dev/loop0", "/dev/sda",  # noqa: E501 -- cut nowhere better: a table, or another program's text
+    "/dev/vda", "/dev/uinput", "/dev/vsock", "/dev/vhost-net", "/dev/console", "/dev/tty0", "/dev/tty1", "/dev/snapshot",  # noqa: E501 -- cut nowhere better: a table, or another program's text
+    "/dev/hpet", "/dev/rtc0", "/dev/userfaultfd", "/dev/cuse", "/dev/btrfs-control", "/dev/mapper/control", "/proc/kcore", "/proc/kmsg",  # noqa: E501 -- cut nowhere better: a table, or another program's text
 )  # fmt: skip
 _TIOCSTI, _TIOCLINUX, _TIOCSCTTY = 0x5412, 0x541C, 0x540E
 _OWN_IN_SEALED = (

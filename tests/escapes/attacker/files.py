@@ -202,7 +202,10 @@ def _lock(path: str) -> None:
 
 
 def _set_attribute(path: str, *, name: str) -> None:
-    """Extended attributes, by path and by descriptor; a file system that has none says ENOTSUP, which is no refusal."""
+    """Extended attributes, by path and by descriptor.
+
+    A file system that has none says ENOTSUP, which is no refusal.
+    """
     key, value = b"user.outlive", b"x"
     target: object = path.encode()
     if name.startswith("f"):

@@ -1,4 +1,6 @@
-"""Ways to what others have in the kernel under a number or a name: keys, System V IPC, POSIX message queues."""
+"""Ways to what others have in the kernel under a number or a name: keys, System V IPC, POSIX message
+queues.
+"""
 
 import ctypes
 import os
@@ -13,8 +15,8 @@ _PROCESS, _SESSION, _USER, _USER_SESSION = -2, -3, -4, -5
 _IPC_RMID, _IPC_STAT, _SHM_STAT, _SEM_STAT, _MSG_STAT = 0, 2, 13, 18, 11
 _GETVAL, _SETVAL = 12, 16
 _KEYCTL = {
-    "update": 2, "revoke": 3, "chown": 4, "setperm": 5, "describe": 6, "clear": 7, "read": 11, "instantiate": 12, "negate": 13,
-    "set_timeout": 15, "assume_authority": 16, "get_security": 17, "invalidate": 21, "pkey_query": 24, "restrict_keyring": 29,
+    "update": 2, "revoke": 3, "chown": 4, "setperm": 5, "describe": 6, "clear": 7, "read": 11, "instantiate": 12, "negate": 13,  # noqa: E501 -- cut nowhere better: a table, or another program's text
+    "set_timeout": 15, "assume_authority": 16, "get_security": 17, "invalidate": 21, "pkey_query": 24, "restrict_keyring": 29,  # noqa: E501 -- cut nowhere better: a table, or another program's text
     "move": 30, "capabilities": 31, "watch_key": 32,
 }  # fmt: skip
 
@@ -26,7 +28,9 @@ def _key(told: dict[str, Any]) -> int:
 
 
 def _ask(operation: str, told: dict[str, Any]) -> None:
-    """Do something to the victim's key that leaves it as it is, or that must fail for another reason than being denied."""
+    """Do something to the victim's key that leaves it as it is, or that must fail for another reason than
+    being denied.
+    """
     number, key = _KEYCTL[operation], _key(told)
     buffer = ctypes.create_string_buffer(256)
     arguments: dict[str, tuple[object, ...]] = {

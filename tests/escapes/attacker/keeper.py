@@ -1,4 +1,6 @@
-"""Ways out by the keeper: its sockets, asked by a process that makes itself the supervisor in the lock files, and lost bounds."""
+"""Ways out by the keeper: its sockets, asked by a process that makes itself the supervisor in the lock files,
+and lost bounds.
+"""
 
 import socket
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""Ways into the kernel: namespaces, mounts, the machine's own settings, and parts of it that few programs need."""
+"""Ways into the kernel: namespaces, mounts, the machine's own settings, and parts of it that few programs
+need.
+"""
 
 import ctypes
 import mmap
@@ -12,7 +14,7 @@ from typing import Any
 from tests.escapes.attacker.calling import Kept, Told, call, reach
 
 _NAMESPACES = {
-    "mount": 0x20000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000, "pid": 0x20000000,
+    "mount": 0x20000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000, "user": 0x10000000, "pid": 0x20000000,  # noqa: E501 -- cut nowhere better: a table, or another program's text
     "network": 0x40000000, "time": 0x80,
 }  # fmt: skip
 _USER = _NAMESPACES["user"]
@@ -42,7 +44,9 @@ def _enter(name: str, pid: int) -> None:
 
 
 def _enter_own(name: str) -> None:
-    """Enter the namespace that we are in already: what is allowed there is allowed with a descriptor of another one."""
+    """Enter the namespace that we are in already: what is allowed there is allowed with a descriptor of
+    another one.
+    """
     fd = os.open(f"/proc/self/ns/{name}", os.O_RDONLY)
     try:
         call("setns", fd, 0)
@@ -139,7 +143,10 @@ def _x32() -> None:
 
 
 def _int80() -> None:
-    """A call of the 32-bit ABI by its interrupt: `mount` has the number 21 there. By code of our own, in an own page."""
+    """A call of the 32-bit ABI by its interrupt: `mount` has the number 21 there.
+
+    By code of our own, in an own page.
+    """
     if os.uname().machine != "x86_64":
         raise Kept("there is no such ABI")
     page = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)

@@ -1,4 +1,6 @@
-"""Ways to reach other processes: signals, tracing, limits, priorities, the scheduler, and what /proc tells and takes."""
+"""Ways to reach other processes: signals, tracing, limits, priorities, the scheduler, and what /proc tells
+and takes.
+"""
 
 import ctypes
 import fcntl
@@ -32,12 +34,12 @@ _RESOURCES = {
     )
 } | {"LOCKS": 10, "SIGPENDING": 11, "NICE": 13, "RTPRIO": 14, "RTTIME": 15}
 _READ = (
-    "mem", "environ", "maps", "smaps", "smaps_rollup", "numa_maps", "auxv", "stack", "syscall", "personality", "io",
-    "pagemap", "clear_refs", "mountinfo", "timers", "patch_state", "cmdline", "status", "stat", "comm", "cgroup",
+    "mem", "environ", "maps", "smaps", "smaps_rollup", "numa_maps", "auxv", "stack", "syscall", "personality", "io",  # noqa: E501 -- cut nowhere better: a table, or another program's text
+    "pagemap", "clear_refs", "mountinfo", "timers", "patch_state", "cmdline", "status", "stat", "comm", "cgroup",  # noqa: E501 -- cut nowhere better: a table, or another program's text
 )  # fmt: skip
 _LINKS = ("cwd", "exe", "root", "ns/net", "ns/user", "ns/mnt", "ns/pid")
 _WRITE = (
-    "oom_score_adj", "oom_adj", "coredump_filter", "timerslack_ns", "comm", "autogroup", "clear_refs", "sched", "make-it-fail",
+    "oom_score_adj", "oom_adj", "coredump_filter", "timerslack_ns", "comm", "autogroup", "clear_refs", "sched", "make-it-fail",  # noqa: E501 -- cut nowhere better: a table, or another program's text
     "loginuid", "uid_map", "setgroups", "mem", "attr/current", "timens_offsets",
 )  # fmt: skip
 
@@ -74,7 +76,10 @@ def _ptrace(pid: int, *, request: int) -> None:
 
 
 def _memory(pid: int, told: dict[str, Any], *, name: str) -> None:
-    """Read the victim's memory, or write what is there already; of others, what no process has can be asked for."""
+    """Read the victim's memory, or write what is there already.
+
+    Of others, what no process has can be asked for.
+    """
     own = ctypes.create_string_buffer(b"secret", 6)
     theirs = told["secret_at"] if pid == told["pids"]["victim"] else 0
     mine = struct.pack("<QQ", ctypes.addressof(own), 6)
@@ -93,7 +98,10 @@ def _limit(pid: int, *, number: int, asked: int | None = None) -> None:
 
 
 def _cpu_limit(pid: int) -> None:
-    """As an attacker would: whoever has used a second of processor time ends. Of the victim only, which has used none."""
+    """As an attacker would: whoever has used a second of processor time ends.
+
+    Of the victim only, which has used none.
+    """
     held = ctypes.create_string_buffer(16)
     call("prlimit64", pid, _RESOURCES["CPU"], 0, held)
     hard = struct.unpack("<QQ", held.raw)[1]
@@ -192,8 +200,9 @@ def _map_files(pid: int) -> None:
 
 
 def _enter_group(pid: int) -> None:
-    with open("/proc/self/mounts", encoding="utf-8") as file:
-        places = [line.split()[1] for line in file if line.split()[2].startswith("cgroup")]
+    # Of a name only blanks, tabs, line ends and backslashes are escaped: others' may hold anything else.
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        places = [line.split(" ")[1] for line in file if line.split(" ")[2].startswith("cgroup")]
     for place in places:
         os.close(os.open(f"{place}/cgroup.procs", os.O_WRONLY))
     if not places:
@@ -254,7 +263,9 @@ def _others(told: dict[str, Any]) -> list[int]:
 
 
 def _every(name: str, told: dict[str, Any]) -> None:
-    """Do something to each of the processes: one that it works on is an escape, else what kept the last one is said."""
+    """Do something to each of the processes: one that it works on is an escape, else what kept the last one
+    is said.
+    """
     last: Exception = Kept("there are none")
     for pid in _others(told):
         try:

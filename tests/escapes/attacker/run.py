@@ -1,7 +1,9 @@
-"""Run inside a profile: tries every way out that its siblings know, each in a child of its own. Prints one JSON object.
+"""Run inside a profile: tries every way out that its siblings know, each in a child of its own.
 
-`main` with one argument, JSON or @FILE: what there is to attack (`victim.py` and the keeper). An outcome is "escaped", "denied: ERRNO", "kept: how" or
-"missing: what". Standard library only, and nothing of outlive.
+Prints one JSON object.
+
+`main` with one argument, JSON or @FILE: what there is to attack (`victim.py` and the keeper). An outcome is
+"escaped", "denied: ERRNO", "kept: how" or "missing: what". Standard library only, and nothing of outlive.
 """
 
 import errno

@@ -1,4 +1,6 @@
-"""One extension over a line that a test holds in its hand: what is behind a broken network, and what was written when."""
+"""One extension over a line that a test holds in its hand: what is behind a broken network, and what was
+written when.
+"""
 
 import asyncio
 import json
@@ -21,7 +23,10 @@ _SETTINGS = BridgeSettings(ping_s=60.0, timeout_s=0.3)
 
 
 class _Line:
-    """A socket of the test's own: `sent` is what was written, `come` what will be received; closed it says so."""
+    """A socket of the test's own: `sent` is what was written, `come` what will be received.
+
+    Closed it says so.
+    """
 
     def __init__(self) -> None:
         self.sent: list[dict[str, str]] = []

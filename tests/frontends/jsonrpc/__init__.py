@@ -1,1 +1,3 @@
-"""The inside of the JSON-RPC door that no client can steer exactly: turns, back-pressure, gaps, broken readers."""
+"""The inside of the JSON-RPC door that no client can steer exactly: turns, back-pressure, gaps, broken
+readers.
+"""

@@ -42,7 +42,6 @@ class WrittenProcess:
         is_detached: bool = False,
         state: State = State.RUNNING,
     ) -> None:
-        """Begin running, or as told, without output."""
         self._folder = folder
         self._sizes = [0, 0]
         for name in ("out", "err"):
@@ -60,7 +59,8 @@ class WrittenProcess:
             pid=None if state is State.QUEUED else 7,
             created_at=datetime(2026, 1, 1, tzinfo=UTC),
         )
-        # Nothing is hidden: Hypothesis takes words from our tables of secrets, and what is compared here is the bytes.
+        # Nothing is hidden: Hypothesis takes words from our tables of secrets, and what is compared here is
+        # the bytes.
         redaction = Redaction(Redactor(patterns=False), Secrets())
         self.process = Process(record, str(folder), output_limit=None, redaction=redaction)
 
@@ -91,7 +91,9 @@ class WrittenProcess:
 
 @dataclass
 class TestOutbox:
-    """Keeps what was written; `is_stalled` is a client that does not read, a write larger than `room` stalls it."""
+    """Keeps what was written; `is_stalled` is a client that does not read, a write larger than `room` stalls
+    it.
+    """
 
     __test__ = False  # a fake, no test class
 

@@ -21,9 +21,11 @@ from outlive.core.process import Owner, ProcessRecord
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, ProcessFilter
 from outlive.engine.health import DiskWatch
 from outlive.engine.lookup import Lookup
+from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.engine.queries import Queries
 from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
 from outlive.policy.access import Access, Scope
+from outlive.policy.redaction import Redactor
 from outlive.server.access.guard import ACCESS
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
@@ -109,6 +111,7 @@ class PlayedEngine(_PlayedControls):
         self.settings = EngineSettings(state_dir=str(folder), environment={}, cwd="/")
         self.starts = self.controls = self.queries = self.connections = self.events = self
         self.reconciliation = self
+        self.redaction = Redaction(Redactor(), Secrets())
         self.lookup = Lookup(cast("Queries", self))
         self._folder = folder
         self._written: dict[str, WrittenProcess] = {}
@@ -151,7 +154,13 @@ class PlayedEngine(_PlayedControls):
             raise ProcessNotFound("process_not_found", "Unknown.")
         return self._written[process_id].process
 
-    async def list(self, wanted: ProcessFilter, *, limit: int = 50) -> list[ProcessRecord]:
+    async def list(
+        self,
+        wanted: ProcessFilter,
+        *,
+        limit: int = 50,
+        may_lack: bool = False,  # noqa: ARG002 -- the engine's
+    ) -> list[ProcessRecord]:
         found = [one.process.record for one in self._written.values() if wanted.matches(one.process.record)]
         return sorted(found, key=lambda record: record.process_id, reverse=True)[:limit]
 

@@ -373,7 +373,9 @@ async def test_a_client_that_is_gone_before_the_answer_leaves_nothing_behind(hou
 async def test_a_follower_that_breaks_down_ends_the_connection(
     house: House, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A stream that silently stops is the worst failure: close 1011, then the client resumes at its cursor."""
+    """A stream that silently stops is the worst failure: close 1011, then the client resumes at its
+    cursor.
+    """
     process_id = await client.execute()
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
         patched.setattr(Subscription, "turn", lambda _: 1 // 0)

@@ -1,4 +1,6 @@
-"""One principal that asks for thousands of starts over many connections: what is read of it, and who else is served."""
+"""One principal that asks for thousands of starts over many connections: what is read of it, and who else is
+served.
+"""
 
 import asyncio
 import json

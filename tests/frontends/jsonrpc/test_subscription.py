@@ -1,4 +1,6 @@
-"""From the bytes of a log to messages: any cut of the reads gives the same lines, gaps are told, ends are exact."""
+"""From the bytes of a log to messages: any cut of the reads gives the same lines, gaps are told, ends are
+exact.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -213,7 +215,9 @@ def test_what_was_released_while_its_line_was_unfinished_is_a_gap(tmp_path: Path
 
 
 def test_what_a_process_writes_before_its_pid_is_known_follows_its_start(tmp_path: Path) -> None:
-    """S0.4: of one that waited for its turn, output may be in the log before the keeper has heard from the shim."""
+    """S0.4: of one that waited for its turn, output may be in the log before the keeper has heard from the
+    shim.
+    """
     written = WrittenProcess(tmp_path, state=State.QUEUED)
     subscription = _lines_subscription(written)
     written.process.status.admit()

@@ -1,4 +1,6 @@
-"""Where a viewer begins in a real log: at most 256 KiB before the end, behind what was released, at a line's beginning."""
+"""Where a viewer begins in a real log: at most 256 KiB before the end, behind what was released, at a line's
+beginning.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,6 @@
-"""How much a viewer is sent: any writes, acknowledgements and bounds keep it within them, and every byte is shown or counted as skipped."""
+"""How much a viewer is sent: any writes, acknowledgements and bounds keep it within them, and every byte is
+shown or counted as skipped.
+"""
 
 import json
 import tempfile
@@ -24,7 +26,9 @@ _STEP = st.one_of(
 
 
 class _Viewer:
-    """Takes turns, and holds after each that what it has is the log's, but for what it was told was skipped."""
+    """Takes turns, and holds after each that what it has is the log's, but for what it was told was
+    skipped.
+    """
 
     def __init__(self, folder: Path, flow: Flow, *, stdio: str = "pty") -> None:
         self.written = WrittenProcess(folder, stdio=stdio)

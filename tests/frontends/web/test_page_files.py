@@ -1,4 +1,6 @@
-"""The page's files and its shell: what is answered, to which callers, and what a browser is told about them."""
+"""The page's files and its shell: what is answered, to which callers, and what a browser is told about
+them.
+"""
 
 import asyncio
 import gzip
@@ -47,7 +49,10 @@ def _accepts(*values: str) -> bool:
 
 @pytest.mark.promise("U.shell")
 def test_browsers_prefer_html_and_programs_do_not() -> None:
-    chromium = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8,application/signed-exchange;v=b3;q=0.7"
+    chromium = (
+        "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8,application/"
+        "signed-exchange;v=b3;q=0.7"
+    )
     for accept in (chromium, "text/html", "TEXT/HTML ; q=0.5", "text/*", "text/html, application/json;q=0.9"):
         assert _accepts(accept), accept
     for accept in (

@@ -37,7 +37,6 @@ class Conversation(RuleBasedStateMachine):
     """A model: open requests by id, and what became of the others."""
 
     def __init__(self) -> None:
-        """Begin with an exchange and an empty model."""
         super().__init__()
         self.exchange = RequestMatcher()
         self.open: dict[str, RequestKind] = {}

@@ -12,7 +12,8 @@ from outlive.protocols.websocket_frames import TEXT, split_frames
 _PROCESS_ID = "01arz3ndektsv4rrffq69g5fav"
 _HEADS = FrameHeads()  # shared on purpose: tables filled by one example must be right for the next
 
-# What has broken line splitters and encoders before: marks, halves of characters, quotes, separators of Unicode.
+# What has broken line splitters and encoders before: marks, halves of characters, quotes, separators of
+# Unicode.
 _NASTY = [
     b"\x7f",
     "\uffff".encode(),

@@ -74,16 +74,29 @@ def test_without_an_id_it_is_a_notification(frame: str) -> None:
         "nonsense",
         "[1,",
         '{"id":01}',
-        '{"id":1} x',
         "\ufeff{}",
         '{"a":"\\ud800"}',
         "[" * 100_000,
     ],
 )
 def test_what_is_no_json_is_a_parse_error(frame: str) -> None:
-    """S0.11: id null; nesting beyond the stack included."""
+    """S0.11: id null where none stands in the bytes; nesting beyond the stack included."""
     refusal = _refused(frame)
     assert (refusal.error.code, refusal.request_id) == ("parse_error", b"null")
+
+
+@pytest.mark.parametrize(
+    ("frame", "request_id"),
+    [
+        ('{"id":1} x', b"1"),
+        ('{"id": "a\\"é", "method": "get", "params": {', '"a\\"é"'.encode()),
+        ('{"jsonrpc": "2.0", "method": "get", "params": {}, "id": -7,', b"-7"),
+        ('{"id": 3, "params": ' + "[" * 100_000, b"3"),
+    ],
+)
+def test_a_request_that_is_no_json_is_answered_under_its_id(frame: str, request_id: bytes) -> None:
+    refusal = _refused(frame)
+    assert (refusal.error.code, refusal.request_id) == ("parse_error", request_id)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""What is known of MCP hosts: whose name it is, when it gives up, and what its cancels mean (issue 21, part 2)."""
+"""What is known of MCP hosts: whose name it is, when it gives up, and what its cancels mean (issue 21, part
+2).
+"""
 
 from dataclasses import replace
 

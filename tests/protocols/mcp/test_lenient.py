@@ -1,4 +1,6 @@
-"""Arguments as models send them: what can only mean one thing is taken, the rest is refused with what there is."""
+"""Arguments as models send them: what can only mean one thing is taken, the rest is refused with what there
+is.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Processes as tasks: every state has one status, the shapes are the extension's, the kept call survives any bytes."""
+"""Processes as tasks: every state has one status, the shapes are the extension's, the kept call survives any
+bytes.
+"""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -86,9 +86,9 @@ def test_kinds_are_known_by_their_first_bytes(tmp_path: Path) -> None:
     assert kind_of(Path("/bin/sh").read_bytes()[:264]) == "ELF"
     assert kind_of(b"\0" * 257 + b"ustar\0") == "tar"
     assert kind_of(b"nothing known") == ""
-    assert (
-        binary_mark(48_213, gzip.compress(b""))
-        == "[binary: 48,213 bytes, looks like gzip, first bytes 1f 8b 08 00; redirect it to a file, or see it as hex]"
+    assert binary_mark(48_213, gzip.compress(b"")) == (
+        "[binary: 48,213 bytes, looks like gzip, first bytes 1f 8b 08 00; redirect it to a file, or "
+        "see it as hex]"
     )
 
 

@@ -1,4 +1,6 @@
-"""What is shown of an output that is too long: within the budget, errors first, and every byte shown or named once."""
+"""What is shown of an output that is too long: within the budget, errors first, and every byte shown or named
+once.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -58,8 +60,8 @@ def test_every_byte_is_in_one_shown_line_or_in_one_mark(
     assert position == end
     for found in _CALL.finditer(text):
         assert Cursor.parse(found[3]).stdout - Cursor.parse(found[2]).stdout == int(found[1]) > 0
-    # Marks, and what is shown in the place of a mark that would be longer, come on top: one at most behind the head, each error,
-    # and the hole.
+    # Marks, and what is shown in the place of a mark that would be longer, come on top: one at most behind
+    # the head, each error, and the hole.
     count = sum(line.is_error for line in chosen(excerpt, budget=budget)) + 2
     assert len(_CALL.sub("", text)) <= budget + count * 85
 

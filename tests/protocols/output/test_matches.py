@@ -29,7 +29,10 @@ def test_what_is_shown_keeps_the_budget_and_counts_the_rest(
         assert text == "\n".join(line.text for line in lines)
         return
     mark = re.search(
-        r'^\[(\d+) lines match; (?:(\d+) not|of the .* not) shown: read\(id="p", cursor="([\d.]+)-([\d.]+)", grep="a \\"b\\""\)\]$',
+        (
+            r'^\[(\d+) lines match; (?:(\d+) not|of the .* not) shown: read\(id="p", '
+            r'cursor="([\d.]+)-([\d.]+)", grep="a \\"b\\""\)\]$'
+        ),
         text,
         re.MULTILINE,
     )

@@ -61,7 +61,10 @@ def test_a_pattern_that_is_too_long_is_refused_with_a_hint() -> None:
     "pattern", ["(a+)+$", "(a|a)*b", "(a|aa)+c", "(?:a?){500}b", "(.*a){20}b", "([a-z]+)*!"]
 )
 def test_no_pattern_takes_more_than_time_in_proportion(pattern: str) -> None:
-    """Ten times as much takes about ten times as long; a backtracking engine would take for ever on 30 characters."""
+    """Ten times as much takes about ten times as long.
+
+    A backtracking engine would take for ever on 30 characters.
+    """
     compiled = Pattern(pattern)
     used = []
     for size in (1_000_000, 10_000_000):

@@ -1,4 +1,6 @@
-"""Where history begins: never within a character or an escape sequence, at a line's beginning where there is one."""
+"""Where history begins: never within a character or an escape sequence, at a line's beginning where there is
+one.
+"""
 
 import pytest
 from hypothesis import given

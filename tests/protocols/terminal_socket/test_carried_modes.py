@@ -1,4 +1,6 @@
-"""What skipped output leaves in a terminal: the newest of each mode, of the scroll region and of the colours, however it is cut."""
+"""What skipped output leaves in a terminal: the newest of each mode, of the scroll region and of the colours,
+however it is cut.
+"""
 
 import re
 from itertools import pairwise

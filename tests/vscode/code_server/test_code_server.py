@@ -1,4 +1,6 @@
-"""Terminals of the engine's in a real VS Code: what an agent captures, what a person sees, and what outlives what."""
+"""Terminals of the engine's in a real VS Code: what an agent captures, what a person sees, and what outlives
+what.
+"""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,5 +1,6 @@
-"""The Docker backend: containers are made, found again and removed here; the commands inside them belong to the keeper.
+"""The Docker backend: containers are made, found again and removed here.
 
-The daemon makes, inspects and removes containers, and carries a stream only where no socket reaches a container
-(`stream_transport`).
+The commands inside them belong to the keeper.
+
+The daemon makes, inspects and removes containers, and carries no output.
 """

@@ -1,7 +1,9 @@
-"""A container's files as they are seen inside: `open_root` finds its root by its first process, `/proc/PID/root` (proc(5)).
+"""A container's files as they are seen inside: `open_root` finds its root by its first process,
+`/proc/PID/root` (proc(5)).
 
-No daemon is asked, and nothing is stored in between; the container's volumes and mounts are there, too. A server that may use the
-daemon's socket, and has not the rights of the daemon's user, is refused by the kernel.
+No daemon is asked, and nothing is stored in between; the container's volumes and mounts are there, too. A
+server that may use the daemon's socket, and has not the rights of the daemon's user, is refused by the
+kernel.
 """
 
 import contextlib
@@ -10,7 +12,7 @@ import os
 
 from outlive.backends.docker import folders
 from outlive.backends.docker.runner_socket import Connect, RunnerHandle
-from outlive.core.errors import InvalidRequest, InvalidState
+from outlive.core.errors import InvalidState
 from outlive.core.file_words import OtherRoot
 from outlive.core.layout import Layout
 
@@ -18,21 +20,19 @@ _MOUNT = "Mount a folder into the container, and copy from or to that."
 
 
 def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
-    """Return the root folder of a running container; its first process's user gets what is made in it. Blocks.
+    """Return the root folder of a running container; its first process's user gets what is made in it.
+
+    Blocks.
 
     Raises:
-        InvalidRequest: It runs where this server sees no files: on another machine, or in a virtual one.
-        InvalidState: `file_missing`: it does not run any more; `file_failed`: this server's user may not look into it, or the
-            server has no descriptor left.
+        InvalidState: `file_missing`: it does not run any more; `file_failed`: this server's user may not look
+            into it, or the server has no descriptor left.
     """
-    if folders.is_streamed(layout, name):
-        text = f"The container {name} runs where this server sees no files."
-        raise InvalidRequest("invalid_params", text, hint=_MOUNT)
     try:
-        pid, path = folders.known_way(layout, name)
+        pid = folders.read_init(layout, name)
         if not pid:
             raise _gone(name)
-        runner = RunnerHandle(path, pid, connect=connect)
+        runner = RunnerHandle(layout.runner_socket(name), pid, connect=connect)
     except OSError as error:
         raise _refusal(name, error) from None
     with contextlib.closing(runner):
@@ -41,8 +41,8 @@ def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
             root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise _refusal(name, error) from None
-        # Its number may be another process's by now, whose root would be this machine's: only the first process of the container
-        # listens on its socket, and it lived all the while.
+        # Its number may be another process's by now, whose root would be this machine's: only the first
+        # process of the container listens on its socket, and it lived all the while.
         if not runner.is_open():
             os.close(root)
             raise _gone(name)

@@ -1,10 +1,12 @@
-"""The containers of one state folder: `Containers` keeps plans and makes containers run, `Collector` removes unused ones.
+"""The containers of one state folder: `Containers` keeps plans and makes containers run, `Collector` removes
+unused ones.
 
-The daemon is called only when a container has to be made or removed. A running one is known by its first process and by the
-socket on which its runner listens, so that starts go on while the daemon is away.
+The daemon is called only when a container has to be made or removed. A running one is known by its first
+process and by the socket on which its runner listens, so that starts go on while the daemon is away.
 
-A container that commands share is removed when none has lived in it for a while; a process's own container when that process is
-over. Only containers with this state folder's label are ever removed. How a container is made belongs to `maker`.
+A container that commands share is removed when none has lived in it for a while; a process's own container
+when that process is over. Only containers with this state folder's label are ever removed. How a container is
+made belongs to `maker`.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ from outlive.backends.docker.container_root import open_root
 from outlive.backends.docker.maker import Maker
 from outlive.backends.docker.recipe import Labels, check_plan, is_set_aside
 from outlive.backends.docker.runner_access import has_commands
-from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle
+from outlive.backends.docker.runner_socket import Connect, RunnerHandle
 from outlive.core.errors import OutliveError, StartFailed, error_from_slug
 from outlive.core.file_words import OtherRoot
 from outlive.core.layout import Layout
@@ -33,7 +35,8 @@ _SWEEPS_PER_IDLE = 4
 _LONGEST_PAUSE_S = 60.0
 # A strict container is used once: after `ready`, its process has so long to start in it.
 _STRICT_S = 60.0
-# The runner needs 2 ms. A container that is silent for so long is examined through the daemon, and loses nothing by that.
+# The runner needs 2 ms. A container that is silent for so long is examined through the daemon, and loses
+# nothing by that.
 _ANSWERS_S = 2.0
 
 
@@ -43,7 +46,8 @@ def is_strict(name: str) -> bool:
 
 
 class _Making:
-    """The lock and the latest failure of one container's making and removing; `async with` admits one caller at a time.
+    """The lock and the latest failure of one container's making and removing; `async with` admits one caller
+    at a time.
 
     Callers hold this object, and a `WeakValueDictionary` finds it: it is gone when no caller uses it.
     """
@@ -88,7 +92,10 @@ class _Table:
 
 
 class Collector:
-    """Removes containers that were not used for a while; for one event loop. One with a living process is never removed."""
+    """Removes containers that were not used for a while; for one event loop.
+
+    One with a living process is never removed.
+    """
 
     def __init__(
         self,
@@ -102,7 +109,7 @@ class Collector:
 
         Args:
             layout: The state folder.
-            settings: How the daemon is reached, and how long an unused container stays.
+            settings: Where the daemon listens, and how long an unused container stays.
             table: The containers that are known, and their locks.
             state: Returns the state folder's label; may block.
         """
@@ -151,7 +158,8 @@ class Collector:
                 await self.remove(name, is_due=lambda name=name: self._is_due(name))  # type: ignore[misc] # a default binds it
 
     async def remove(self, name: str, *, is_due: Callable[[], bool]) -> None:
-        """Remove a container and its folder, unless a process lives in it, or `is_due` returns False under its lock.
+        """Remove a container and its folder, unless a process lives in it, or `is_due` returns False under
+        its lock.
 
         Raises:
             OutliveError: The daemon does not answer, or refuses; a later round tries again.
@@ -175,9 +183,7 @@ class Collector:
                 continue
             with contextlib.suppress(NoSuchContainer):
                 pid = int((await api.inspect(str(one["Id"])))["State"].get("Pid") or 0)
-                # One that never ran is needed for a moment: it lends its volume (`StreamTransport.lend_runner`).
-                is_lender = one["State"] == "created" and time.time() - one["Created"] < _STRICT_S
-                if not is_lender and not await asyncio.to_thread(has_commands, pid):
+                if not await asyncio.to_thread(has_commands, pid):
                     await api.remove(str(one["Id"]))
 
     def _is_due(self, name: str) -> bool:
@@ -195,7 +201,10 @@ class Collector:
 
 
 class Containers:
-    """The containers of one state folder, for one event loop. `open` begins to remove unused ones, `close` ends that."""
+    """The containers of one state folder, for one event loop.
+
+    `open` begins to remove unused ones, `close` ends that.
+    """
 
     def __init__(
         self,
@@ -204,17 +213,16 @@ class Containers:
         *,
         connect: Connect,
         runner: Callable[[str], str],
-        lock: LockPath,
         living: Callable[[], set[str]],
     ) -> None:
         """Take the state folder and the functions of its owner.
 
         Args:
             layout: The state folder.
-            settings: How the daemon is reached, and how long an unused container stays.
-            connect: Returns a connected non-blocking SEQPACKET socket for a path (`keeper.common.sockets.connect_unix`).
+            settings: Where the daemon listens, and how long an unused container stays.
+            connect: Returns a connected non-blocking SEQPACKET socket for a path
+                (`keeper.common.sockets.connect_unix`).
             runner: Returns the runner's file for a machine, "x86_64" or "aarch64"; may block.
-            lock: Returns the supervisor's lock, by which runners recognize a supervisor.
             living: Returns the names of the containers in which a process lives or is about to; quick.
         """
         self._layout = layout
@@ -222,7 +230,7 @@ class Containers:
         self._table = _Table(living)
         self._stack = contextlib.AsyncExitStack()
         state = functools.cache(functools.partial(folders.label_of, layout))
-        self._maker = Maker(layout, settings, state=state, connect=connect, runner=runner, lock=lock)
+        self._maker = Maker(layout, settings, state=state, connect=connect, runner=runner)
         self._collector = Collector(layout, settings, table=self._table, state=state)
         self._task: asyncio.Task[None] | None = None
 
@@ -263,7 +271,8 @@ class Containers:
     async def ready(self, name: str) -> None:
         """Return when the container runs and its runner answers.
 
-        Callers for one name wait for one attempt, and share its failure. A running container costs no call to the daemon.
+        Callers for one name wait for one attempt, and share its failure. A running container costs no call to
+        the daemon.
 
         Raises:
             StartFailed, CommandRefused, InvalidRequest: It cannot be made, for the reason in the message.
@@ -279,8 +288,8 @@ class Containers:
         making = self._table.making(name)
         failures = making.failures
         async with making:
-            # The attempt began after this call, so its failure is this call's, too. A new object: one error raised in several
-            # places mixes up tracebacks.
+            # The attempt began after this call, so its failure is this call's, too. A new object: one error
+            # raised in several places mixes up tracebacks.
             if making.failures != failures and making.error is not None:
                 raise error_from_slug(
                     making.error.code,
@@ -321,11 +330,11 @@ class Containers:
         if handle is not None and handle.is_trusted:
             return
         self._table.shut(name)
-        known, path = await asyncio.to_thread(folders.known_way, self._layout, name)
+        known = await asyncio.to_thread(folders.read_init, self._layout, name)
         # A runner that has not answered just now is left to `Maker`, which asks the daemon.
         if known and handle is None:
             with contextlib.suppress(ProcessLookupError):
-                handle = RunnerHandle(path, known, connect=self._connect)
+                handle = RunnerHandle(self._layout.runner_socket(name), known, connect=self._connect)
                 if await _has_answered(handle):
                     self._table.handles[name] = handle
                     return

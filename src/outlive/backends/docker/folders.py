@@ -1,6 +1,8 @@
-"""The folder of each container in the state folder: `plan`, `init`, the runner's socket, and `hand`, which is mounted inside.
+"""The folder of each container in the state folder: `plan`, `init`, the runner's socket, and `hand`, which is
+mounted inside.
 
-Blocking: use a thread. A folder is removed only after its container (`containers.Collector`). The daemon is never called here.
+Blocking: use a thread. A folder is removed only after its container (`containers.Collector`). The daemon is
+never called here.
 """
 
 import contextlib
@@ -8,12 +10,12 @@ import os
 import shutil
 import tempfile
 
-from outlive.backends.docker.ferry import TUNNEL_FILE
 from outlive.backends.docker.recipe import ContainerOwner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
-from outlive.protocols.frames import decode_identity
+from outlive.kernel.files import read_any, read_small
+from outlive.protocols.frames import decode_identity, decoded
 
 _PRIVATE = 0o700
 _READABLE = 0o755
@@ -44,8 +46,7 @@ def read_plan(layout: Layout, name: str) -> ContainerPlan:
         StoreCorrupt: The file is damaged.
     """
     try:
-        with open(f"{layout.container(name)}/plan", "rb") as file:
-            plan = ContainerPlan.decode(file.read())
+        plan = ContainerPlan.decode(read_any(f"{layout.container(name)}/plan"))
     except FileNotFoundError as error:
         raise StartFailed(
             "container_failed",
@@ -74,7 +75,9 @@ def check_owner(owner: ContainerOwner) -> None:
 
 
 def hand_folder(layout: Layout, name: str) -> str:
-    """Return the folder that is mounted into the container, read-only, in which the runner gets its socket."""
+    """Return the folder that is mounted into the container, read-only, in which the runner gets its
+    socket.
+    """
     return f"{layout.container(name)}/hand"
 
 
@@ -85,17 +88,6 @@ def prepare_hand(layout: Layout, name: str) -> None:
     os.chmod(folder, _READABLE)  # other users cannot get here: the folder above is private
 
 
-def known_way(layout: Layout, name: str) -> tuple[int, str]:
-    """Return the pid of the first process (0: unknown), and its socket, or its proxy's where a stream is used (`ferry`)."""
-    path = layout.stand_socket(name) if is_streamed(layout, name) else layout.runner_socket(name)
-    return read_init(layout, name), path
-
-
-def is_streamed(layout: Layout, name: str) -> bool:
-    """Return whether a container is reached by a stream (`ferry`): then `init` is its proxy's here, and not a process inside."""
-    return os.path.exists(f"{layout.container(name)}/{TUNNEL_FILE}")
-
-
 def write_init(layout: Layout, name: str, pid: int) -> None:
     """Write the pid of a container's first process, as this machine numbers it."""
     _write(f"{layout.container(name)}/init", b"%d\n" % pid)
@@ -104,10 +96,10 @@ def write_init(layout: Layout, name: str, pid: int) -> None:
 def read_init(layout: Layout, name: str) -> int:
     """Return the pid of a container's first process; 0 when it is not known."""
     try:
-        with open(f"{layout.container(name)}/init", "rb") as file:
-            return int(file.read(20))
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        raw = read_any(f"{layout.container(name)}/init")
+    except (FileNotFoundError, NotADirectoryError):
         return 0
+    return decoded(raw, int) or 0
 
 
 def remove_folder(layout: Layout, name: str) -> None:
@@ -122,11 +114,8 @@ def was_used(layout: Layout) -> bool:
 
 def label_of(layout: Layout) -> str:
     """Return the label of this state folder's containers (`recipe.state_label`)."""
-    raw = b""
-    with contextlib.suppress(OSError), open(layout.identity, "rb") as file:
-        raw = file.read()
-    known = decode_identity(raw)
-    return state_label(os.path.realpath(layout.root) if known is None else known[4], _machine_id())
+    known = decode_identity(read_small(layout.identity))
+    return state_label(os.path.realpath(layout.root) if known is None else known[0], _machine_id())
 
 
 def _machine_id() -> str:

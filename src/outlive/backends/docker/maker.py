@@ -1,19 +1,26 @@
-"""Making one container run: `Maker` finds it by its labels or makes it, starts it, and waits until its runner answers.
+"""Making one container run: `Maker` finds it by its labels or makes it, starts it, and waits until its runner
+answers.
 
-Another server of this folder may do the same at the same time: both end with the same container, because the daemon gives a name
-only once and every step may be repeated. The body of a container belongs to `recipe`, entering it to `runner_access`.
+Another server of this folder may do the same at the same time: both end with the same container, because the
+daemon gives a name only once and every step may be repeated. The body of a container belongs to `recipe`,
+entering it to `runner_access`.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi, DockerSettings, NoSuchContainer, image_missing
-from outlive.backends.docker.mounts import Mount, check_mounts, remote_mounts, still_there
+from outlive.backends.docker.api import (
+    DockerApi,
+    DockerSettings,
+    NoSuchContainer,
+    daemon_elsewhere,
+    image_missing,
+)
+from outlive.backends.docker.mounts import Mount, check_mounts, still_there
 from outlive.backends.docker.recipe import (
     Labels,
     check_plan,
@@ -24,23 +31,25 @@ from outlive.backends.docker.recipe import (
     recipe,
 )
 from outlive.backends.docker.runner_access import Again, Replaced, RunnerAccess, remove_quietly
-from outlive.backends.docker.runner_socket import Connect, LockPath, RunnerHandle, mark_of, offered_socket
-from outlive.backends.docker.stream_transport import StreamTransport
+from outlive.backends.docker.runner_socket import Connect, RunnerHandle, mark_of, offered_socket
 from outlive.core.errors import BackendUnavailable, CommandRefused, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 
 _logger = logging.getLogger(__name__)
 
-# A container may vanish in the middle, when a person or another server removes it; and a new one's name is taken a while before
-# it is listed. Then `make` begins anew, for so long.
+# A container may vanish in the middle, when a person or another server removes it; and a new one's name is
+# taken a while before it is listed. Then `make` begins anew, for so long.
 _SETTLES_S = 20.0
 _PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.1
 
 
 class Maker:
-    """Makes containers of one state folder run. Cancellation: safe; the next attempt finds what has been made."""
+    """Makes containers of one state folder run.
+
+    Cancellation: safe; the next attempt finds what has been made.
+    """
 
     def __init__(
         self,
@@ -50,17 +59,17 @@ class Maker:
         state: Callable[[], str],
         connect: Connect,
         runner: Callable[[str], str],
-        lock: LockPath,
     ) -> None:
-        """Take the owner's functions: `state` returns the folder's label, `runner` a machine's runner file; both block."""
-        self._lock = lock
+        """Take the owner's functions: `state` returns the folder's label, `runner` a machine's runner file.
+
+        Both block.
+        """
         self._layout = layout
         self._settings = settings
         self._state_label = state
         self._state = ""
         self._runner = runner
-        self._streams = StreamTransport(layout, settings, connect=connect, runner=runner, lock=lock)
-        self._access = RunnerAccess(layout, self._streams, connect=connect, lock=lock)
+        self._access = RunnerAccess(layout, connect=connect)
 
     async def make(self, name: str, *, is_in_use: bool) -> RunnerHandle:
         """Return the handle of the runner of a container, which runs then.
@@ -116,21 +125,14 @@ class Maker:
 
     async def _begin(self, api: DockerApi, plan: ContainerPlan) -> RunnerHandle:
         """Make the container, and start it."""
-        body, mounts, runner = await self._recipe(api, plan)
+        body, mounts = await self._recipe(api, plan)
         name = container_name(self._state, plan.name)
-        lender = ""
-        if self._streams.is_used_for(plan.runtime):
-            lender = await self._streams.lend_runner(api, name, body, runner)
         try:
             container_id = await api.create(name, body)
-        except BaseException as error:
-            if lender:
-                await remove_quietly(api, lender)
-            if isinstance(error, StartFailed):
-                raise _in_words(error, plan) from error
-            raise
-        if lender:
-            await remove_quietly(api, lender, with_volumes=container_id is None)
+        except StartFailed as error:
+            if _lacks(error, folders.hand_folder(self._layout, plan.name)):
+                raise daemon_elsewhere() from error
+            raise _in_words(error, plan) from error
         if container_id is None:
             await self._explain_conflict(api, plan, name)
             raise Again
@@ -142,9 +144,12 @@ class Maker:
             raise
 
     async def _revive(self, api: DockerApi, plan: ContainerPlan, about: Mapping[str, Any]) -> RunnerHandle:
-        """Start a stopped container if it equals the one that would be made now, else remove it. No command lives in it."""
+        """Start a stopped container if it equals the one that would be made now, else remove it.
+
+        No command lives in it.
+        """
         container_id = str(about["Id"])
-        body, mounts, _ = await self._recipe(api, plan)
+        body, mounts = await self._recipe(api, plan)
         if about["Config"]["Labels"].get(Labels.RECIPE) == body["Labels"][Labels.RECIPE]:
             try:
                 return await self._start(api, plan, container_id, mounts)
@@ -156,19 +161,15 @@ class Maker:
         await api.remove(container_id)
         raise Again
 
-    async def _recipe(
-        self, api: DockerApi, plan: ContainerPlan
-    ) -> tuple[dict[str, Any], Sequence[Mount], str]:
-        """Check and prepare everything for a container; return the body of its `create`, its mounts, and the runner's file."""
-        if self._settings.is_remote:
-            mounts = remote_mounts(plan)
-        else:
-            mounts = await asyncio.to_thread(
-                check_mounts,
-                plan,
-                state_dir=self._layout.root,
-                daemon_socket=self._settings.endpoint.socket_path,
-            )
+    async def _recipe(self, api: DockerApi, plan: ContainerPlan) -> tuple[dict[str, Any], Sequence[Mount]]:
+        """Check and prepare everything for a container; return the body of its `create`, and its mounts."""
+        mounts = await asyncio.to_thread(
+            check_mounts,
+            plan,
+            state_dir=self._layout.root,
+            daemon_socket=self._settings.socket_path,
+            own=self._settings.own,
+        )
         image = await api.image(plan.image)
         if image is None and self._settings.pull:
             await api.pull(plan.image)
@@ -177,13 +178,9 @@ class Maker:
             raise image_missing(plan.image)
         owner = owner_of(plan, image)
         runner = await asyncio.to_thread(self._runner, machine_of(image))
-        is_stream = self._streams.is_used_for(plan.runtime)
-        mark = ""
-        if not is_stream:
-            if (lock := await asyncio.to_thread(self._lock)) is not None:
-                mark = await asyncio.to_thread(mark_of, lock)
-            folders.check_owner(owner)
-            await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
+        mark = await asyncio.to_thread(mark_of, self._layout.supervisor_lock)
+        folders.check_owner(owner)
+        await asyncio.to_thread(folders.prepare_hand, self._layout, plan.name)
         body = recipe(
             plan,
             state=self._state,
@@ -193,12 +190,14 @@ class Maker:
             runner=runner,
             hand_folder=folders.hand_folder(self._layout, plan.name),
             lock=mark,
-            is_stream=is_stream,
         )
-        return body, mounts, runner
+        return body, mounts
 
     async def _explain_conflict(self, api: DockerApi, plan: ContainerPlan, name: str) -> None:
-        """Return when the container with the name is the wanted one (another server was quicker); else raise."""
+        """Return when the container with the name is the wanted one (another server was quicker).
+
+        Else raise.
+        """
         about = await api.inspect(name)
         labels = about["Config"]["Labels"] or {}
         if labels.get(Labels.STATE) != self._state or labels.get(Labels.CONTAINER) != plan.name:
@@ -211,17 +210,13 @@ class Maker:
     async def _start(
         self, api: DockerApi, plan: ContainerPlan, container_id: str, mounts: Sequence[Mount]
     ) -> RunnerHandle:
-        is_stream = self._streams.is_used_for(plan.runtime)
-        async with (
-            contextlib.nullcontext()
-            if is_stream
-            else offered_socket(self._layout, plan.name, lock=self._lock) as handover
-        ):
+        async with offered_socket(self._layout, plan.name) as handover:
             try:
                 await api.start(container_id)
             except StartFailed as error:
                 raise _in_words(error, plan) from error
-            # The daemon resolved the paths after the check: a folder may have been replaced by a link meanwhile.
+            # The daemon resolved the paths after the check: a folder may have been replaced by a link
+            # meanwhile.
             if not await asyncio.to_thread(still_there, mounts):
                 await remove_quietly(api, container_id)
                 raise CommandRefused(
@@ -229,6 +224,11 @@ class Maker:
                     "A folder was replaced while it was being mounted; the container was removed.",
                 )
             return await self._access.enter(api, plan, container_id, handover=handover)
+
+
+def _lacks(error: StartFailed, path: str) -> bool:
+    """Tell whether the daemon does not see a path that is there on this machine."""
+    return f"bind source path does not exist: {path}" in error.message
 
 
 def _in_words(error: StartFailed, plan: ContainerPlan) -> OutliveError:

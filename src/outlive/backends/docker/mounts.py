@@ -1,97 +1,64 @@
-"""Which files of this machine a container may see: the mounts of a plan, checked against everything that must never be mounted.
+"""Which files of this machine a container may see: the mounts of a plan, checked against everything that must
+never be mounted.
 
-Reads the file system (blocking: use a thread). Paths are compared as the kernel resolves them, after all links, and by their
-place: which file system, and where in it (`PathIdentity`, by proc_pid_mountinfo(5)). A folder that is mounted a second time
-    elsewhere has
-another path but the same place, so it cannot be slipped in under a second name. The body that the daemon gets is `recipe`'s.
+Reads the file system (blocking: use a thread). Paths are compared as the kernel resolves them, after all
+links, and by their place (`core.mounts`): a folder that is mounted a second time elsewhere has another path
+but the same place, so it cannot be slipped in under a second name. The body that the daemon gets is
+`recipe`'s.
 """
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
-
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # blanks in paths of mountinfo are octal
-
-
-class PathIdentity:
-    """The mounts of this process, as /proc/self/mountinfo lists them. Pure."""
-
-    def __init__(self, mountinfo: str) -> None:
-        """Take the file's text."""
-        # mount point -> (device, the folder of that file system that is mounted there); a later mount hides earlier ones.
-        self._mounts: dict[str, tuple[str, str]] = {}
-        for line in mountinfo.splitlines():
-            fields = line.split(" ")
-            self._mounts[_plain(fields[4])] = (fields[2], _plain(fields[3]))
-
-    def of(self, path: str) -> tuple[str, str]:
-        """Return device and path within the file system of an absolute path without links."""
-        points = [point for point in self._mounts if is_within(path, point)]
-        if not points:
-            return "", path
-        point = max(points, key=len)
-        device, root = self._mounts[point]
-        rest = path[len(point.rstrip("/")) :].lstrip("/")
-        return device, f"{root.rstrip('/')}/{rest}".rstrip("/") or "/"
-
-    def meet(self, folder: str, other: str) -> bool:
-        """Tell whether the tree at `folder`, mounts below it included, holds `other` or lies within it."""
-        device, place = self.of(other)
-        return any(
-            seen_device == device and (is_within(seen, place) or is_within(place, seen))
-            for seen_device, seen in self._seen(folder)
-        )
-
-    def _seen(self, folder: str) -> Iterator[tuple[str, str]]:
-        """Yield the places that are visible at a folder: its own, and those of all mounts below it."""
-        yield self.of(folder)
-        yield from (place for point, place in self._mounts.items() if is_within(point, folder))
-
-
-def is_within(path: str, folder: str) -> bool:
-    """Tell whether a path is a folder or lies below it, by their names."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _plain(field: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), field)
-
+from outlive.core.mounts import PathIdentity, is_within
+from outlive.kernel.own_places import (
+    Protection,
+    close_folders,
+    other_state_folders,
+    own_places,
+    protection_of,
+    unshare_code,
+)
 
 HAND_FOLDER = "/run/outlive"  # where the server hands the runner its socket; read-only, and empty afterwards
 RUNNER_PATH = "/run/outlive-runner"
-RUNNER_FOLDER = "/run/outlive-bin"  # a volume with the runner, where no file of this machine can be mounted
 TEMPORARY = ("/tmp", "/run", "/var/tmp")  # noqa: S108 -- inside the container, each its own
 _KERNEL = ("/proc", "/sys", "/dev")
-_RESERVED = (*_KERNEL, HAND_FOLDER, RUNNER_PATH, RUNNER_FOLDER)
-_VOLUME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{1,127}")
+_RESERVED = (*_KERNEL, HAND_FOLDER, RUNNER_PATH)
 # A process that may talk to one of these daemons is as good as root on this machine.
 _DAEMONS = ("/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A folder or file of this machine inside a container. `source` has no links; `identity` is (device, inode).
+    """A folder or file of this machine inside a container.
 
-    On the machine of a daemon elsewhere `source` is a path there, or a volume's name, and `identity` is (0, 0).
+    `source` has no links; `identity` is (device, inode). `is_closed`: there is an empty folder in its place.
     """
 
     source: str
     target: str
     is_read_only: bool = False
+    is_closed: bool = False
     identity: tuple[int, int]
 
 
-def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = "") -> tuple[Mount, ...]:
-    """Return the plan's mounts, the workspace first.
+def check_mounts(
+    plan: ContainerPlan, *, state_dir: str, daemon_socket: str = "", own: Sequence[str] = ()
+) -> tuple[Mount, ...]:
+    """Return the plan's mounts, the workspace first, and those that keep `own` and state folders from it.
+
+    `own` are paths that outlive reads its code and settings from: they are read-only inside (decision 220).
+    State folders of other servers are closed (decision 226).
 
     Raises:
         StartFailed: `mount_failed`: a source is missing, or the workspace is no folder.
-        CommandRefused: `mount_refused`: a mount would show a protected path, or hide one that the container needs.
+        CommandRefused: `mount_refused`: a mount would show a protected path, or hide one that the container
+        needs.
     """
     forbidden = [state_dir, *_DAEMONS, *([daemon_socket] if daemon_socket else [])]
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
@@ -107,39 +74,41 @@ def check_mounts(plan: ContainerPlan, *, state_dir: str, daemon_socket: str = ""
     for target in targets:
         if targets.count(target) > 1:
             raise _refused(target, "two mounts would lie at the same place")
-    return mounts
+    kept = {mount.target: mount for mount in _kept(mounts, state_dir, own, places)}
+    return (*mounts, *kept.values())
 
 
-def remote_mounts(plan: ContainerPlan) -> tuple[Mount, ...]:
-    """Return the plan's mounts for a daemon on another machine: its paths and volumes, which cannot be examined from here.
-
-    Raises:
-        StartFailed: `mount_failed`: no mount covers the workspace.
-        CommandRefused: `mount_refused`: a mount would show a protected path there, or hide one that the container needs.
-    """
-    mounts = []
-    for source, target, is_read_only in map(_split, plan.mounts):
-        target = _checked_target(target)  # noqa: PLW2901 - the same, checked
-        path = os.path.normpath(source)
-        is_path = source.startswith("/") and "\0" not in source
-        if not is_path and not _VOLUME.fullmatch(source):
-            raise _refused(
-                source, "an absolute path of the daemon's machine, or the name of a volume is needed"
+def _kept(
+    mounts: Sequence[Mount], state_dir: str, own: Sequence[str], places: PathIdentity
+) -> Iterator[Mount]:
+    """Yield mounts inside of others: what is read-only or closed there, and the folders on the ways to it."""
+    sources = [mount.source for mount in mounts]
+    writable = [mount.source for mount in mounts if not mount.is_read_only]
+    others = other_state_folders(os.path.realpath(state_dir))
+    for source in sources:
+        if any(is_within(source, other) for other in others):
+            raise _refused(source, "it is part of the state folder of another server")
+    found = Protection()
+    if writable and own:
+        unshare_code()
+        found = protection_of(own_places(own), writable, places)
+    if found.obstacle:
+        raise _refused(", ".join(writable), found.obstacle)
+    found = close_folders(found, others, sources, places)
+    for mount in mounts:
+        for path in (*found.pinned, *found.protected, *found.closed):
+            is_pinned, is_closed = path in found.pinned, path in found.closed
+            if not is_within(path, mount.source) or (mount.is_read_only and not is_closed):
+                continue
+            if os.path.islink(path):  # a daemon mounts what it leads to
+                raise _refused(mount.source, f"outlive's own files are reached by the link {path!r} there")
+            yield Mount(
+                source=path,
+                target=mount.target.rstrip("/") + path[len(mount.source.rstrip("/")) :],
+                is_read_only=not is_pinned,
+                is_closed=is_closed,
+                identity=_identity(path),
             )
-        if is_path and any(is_within(path, one) or is_within(one, path) for one in (*_KERNEL, *_DAEMONS)):
-            raise _refused(source, "it holds, or is part of, what belongs to that machine's kernel or daemon")
-        mounts.append(Mount(source=path, target=target, is_read_only=is_read_only, identity=(0, 0)))
-    if not any(is_within(plan.workspace, mount.target) for mount in mounts):
-        raise StartFailed(
-            "mount_failed",
-            f"The workspace {plan.workspace!r} is on this machine, and the Docker daemon on another one.",
-            hint=f"Mount something of that machine there: --docker-mounts VOLUME:{plan.workspace} (or PATH:{plan.workspace}).",
-        )
-    targets = [mount.target for mount in mounts]
-    for target in targets:
-        if targets.count(target) > 1:
-            raise _refused(target, "two mounts would lie at the same place")
-    return tuple(mounts)
 
 
 def still_there(mounts: Sequence[Mount]) -> bool:
@@ -148,7 +117,6 @@ def still_there(mounts: Sequence[Mount]) -> bool:
         return all(
             os.path.realpath(mount.source) == mount.source and _identity(mount.source) == mount.identity
             for mount in mounts
-            if mount.identity != (0, 0)
         )
     except OSError:
         return False
@@ -197,7 +165,9 @@ def _checked_target(target: str) -> str:
 
 
 def _meets(one: str, other: str, places: PathIdentity) -> bool:
-    """Tell whether one path is the other one, or lies above or below it, also where either is mounted twice."""
+    """Tell whether one path is the other one, or lies above or below it, also where either is mounted
+    twice.
+    """
     if is_within(one, other) or is_within(other, one) or places.meet(one, other):
         return True
     try:

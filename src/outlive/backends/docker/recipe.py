@@ -1,7 +1,7 @@
 """From a plan to the body of the daemon's `create`, with labels and names. Pure.
 
-All hardening of containers is here and nowhere else: every container is made by `recipe`. Mounts are checked before, by `mounts`;
-the daemon is called by `api`.
+All hardening of containers is here and nowhere else: every container is made by `recipe`. Mounts are checked
+before, by `mounts`; the daemon is called by `api`.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from outlive.backends.docker.mounts import HAND_FOLDER, RUNNER_FOLDER, RUNNER_PATH, TEMPORARY, Mount
+from outlive.backends.docker.mounts import HAND_FOLDER, RUNNER_PATH, TEMPORARY, Mount
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 
@@ -22,14 +22,16 @@ _MACHINES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "aarch64", "aarch64
 _MAX_ID = 2**32 - 2
 _ASIDE = "-aside-"  # marks the name of a container that gets no more commands
 HAND_NAME = "hand.sock"
-HUB = "@outlive-runner"  # an abstract socket of the container's own network: no command can delete or replace it
-# Soft and hard limit of open files. The daemon's own may be a million or more; a program that closes all possible descriptors
-# then takes seconds. The hard limit is one that rootless daemons, and those without CAP_SYS_RESOURCE, can still grant.
+# Soft and hard limit of open files. The daemon's own may be a million or more; a program that closes all
+# possible descriptors then takes seconds. The hard limit is one that rootless daemons, and those without
+# CAP_SYS_RESOURCE, can still grant.
 _OPEN_FILES = (1024, 16384)
 
 
 class Labels:
-    """The labels by which our containers are found: the state folder's, the container's name, and hashes of plan and body."""
+    """The labels by which our containers are found: the state folder's, the container's name, and hashes of
+    plan and body.
+    """
 
     STATE = "outlive.state"
     CONTAINER = "outlive.container"
@@ -46,7 +48,10 @@ class ContainerOwner:
 
 
 def state_label(state_dir: str, machine_id: str) -> str:
-    """Return the label of this state folder's containers; the machine is part of it, since machines may share a daemon."""
+    """Return the label of this state folder's containers.
+
+    The machine is part of it, since machines may share a daemon.
+    """
     return hashlib.sha256(f"{machine_id.strip()}\n{state_dir}".encode()).hexdigest()[:16]
 
 
@@ -65,14 +70,6 @@ def is_set_aside(found: Mapping[str, Any]) -> bool:
     return any(_ASIDE in str(name) for name in found.get("Names") or [])
 
 
-def is_current(cmd: Sequence[str]) -> bool:
-    """Tell whether a container, by its `Cmd`, was made since decision 137.
-
-    In older ones the runner listened in a folder of this machine, to which commands inside could write.
-    """
-    return cmd[:1] == ["hold"] or "--handed" in cmd
-
-
 def check_plan(plan: ContainerPlan) -> None:
     """Refuse a plan whose values must not reach the daemon.
 
@@ -82,7 +79,8 @@ def check_plan(plan: ContainerPlan) -> None:
     if not _IMAGE.fullmatch(plan.image) or ".." in plan.image:
         raise InvalidRequest("invalid_params", f"{plan.image[:80]!r} is no name of an image.")
     if not _NETWORK.fullmatch(plan.network) or plan.network in {"host", "container"}:
-        # With the host's network a command would reach every server on this machine's loopback, this one included.
+        # With the host's network a command would reach every server on this machine's loopback, this one
+        # included.
         raise InvalidRequest(
             "invalid_params",
             f"network: {plan.network[:80]!r} cannot be used; none, or the name of a network, is needed.",
@@ -135,8 +133,7 @@ def recipe(
     mounts: Sequence[Mount],
     runner: str,
     hand_folder: str,
-    lock: str = "",
-    is_stream: bool = False,
+    lock: str,
 ) -> dict[str, Any]:
     """Return the body of `POST /containers/create`.
 
@@ -144,23 +141,22 @@ def recipe(
         plan: The container's properties.
         state: The state folder's label.
         owner: User and group of its processes.
-        image_id: The image that the name means now; part of the recipe's hash, so that a newer image makes a new container.
+        image_id: The image that the name means now; part of the recipe's hash, so that a newer image makes a
+            new container.
         mounts: The plan's mounts, checked.
         runner: The runner's file on this machine.
         hand_folder: The folder on this machine in which the runner gets its listening socket.
-        lock: The device and inode of the supervisor's lock, which the runner gets, too; "": it gets none.
-        is_stream: The container is reached by a stream: no file of ours is mounted, and a volume holds the runner
-            (`lender_recipe`).
+        lock: The device and inode of the supervisor's lock, which the runner gets, too.
     """
     body: dict[str, Any] = {
         "Image": plan.image,
         "Hostname": plan.name,
         "User": f"{owner.uid}:{owner.gid}",
-        "Entrypoint": [f"{RUNNER_FOLDER}/outlive-runner" if is_stream else RUNNER_PATH],
-        "Cmd": ["hold", HUB] if is_stream else _serving(lock),
+        "Entrypoint": [RUNNER_PATH],
+        "Cmd": _serving(lock),
         # The image's own home folder is read-only, and a workspace should not fill with dot files.
         "Env": ["HOME=/tmp"],
-        "WorkingDir": plan.workspace if is_stream else mounts[0].target,
+        "WorkingDir": mounts[0].target,
         "StopSignal": "SIGTERM",
         "Tty": False,
         "OpenStdin": False,
@@ -169,18 +165,17 @@ def recipe(
         },  # the image's own would start processes that no caller has asked for
         "HostConfig": _host_config(
             plan,
-            mounts,
-            []
-            if is_stream
-            else [
+            [
                 _bind(hand_folder, HAND_FOLDER, is_read_only=True),
                 _bind(runner, RUNNER_PATH, is_read_only=True),
+                *map(_mounted, mounts),
             ],
         ),
     }
     if plan.network == "none":
         body["NetworkDisabled"] = True
-    # Any change of body or image changes the hash: a stopped container with another hash is not started again.
+    # Any change of body or image changes the hash: a stopped container with another hash is not started
+    # again.
     marked = json.dumps([body, image_id], sort_keys=True).encode()
     body["Labels"] = {
         Labels.STATE: state,
@@ -192,27 +187,11 @@ def recipe(
 
 
 def _serving(lock: str) -> list[str]:
-    asking = [f"--lock={lock}"] if lock else []
-    return ["serve", "--handed", *asking, f"{HAND_FOLDER}/{HAND_NAME}"]
+    return ["serve", "--handed", f"--lock={lock}", f"{HAND_FOLDER}/{HAND_NAME}"]
 
 
-def lender_recipe(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body for a container that is never started and only makes a volume with the runner, for the one of `body`.
-
-    The daemon can put a file only into a writable volume. This container has it writable, the one that runs commands read-only.
-    """
-    return {
-        "Image": body["Image"],
-        "Entrypoint": ["/none"],
-        "Labels": {name: body["Labels"][name] for name in (Labels.STATE, Labels.CONTAINER)},
-        "HostConfig": {"Mounts": [{"Type": "volume", "Target": RUNNER_FOLDER}], "NetworkMode": "none"},
-    }
-
-
-def _host_config(
-    plan: ContainerPlan, mounts: Sequence[Mount], ours: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    taken = {mount.target for mount in mounts}
+def _host_config(plan: ContainerPlan, mounts: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    taken = {mount["Target"] for mount in mounts}
     config: dict[str, Any] = {
         "Init": False,  # the runner is the first process: it reaps orphans and forwards signals
         "Privileged": False,
@@ -220,10 +199,7 @@ def _host_config(
         "SecurityOpt": ["no-new-privileges:true"],
         "ReadonlyRootfs": True,
         "Tmpfs": {path: _tmpfs(path) for path in TEMPORARY if path not in taken},
-        "Mounts": [
-            *ours,
-            *(_bind(mount.source, mount.target, is_read_only=mount.is_read_only) for mount in mounts),
-        ],
+        "Mounts": mounts,
         "NetworkMode": plan.network,
         "IpcMode": "private",
         "LogConfig": {"Type": "none", "Config": {}},
@@ -252,9 +228,14 @@ def _tmpfs(path: str) -> str:
     return "rw,nosuid,nodev,mode=1777" + (",noexec,size=16m" if path == "/run" else ",exec")
 
 
+def _mounted(mount: Mount) -> dict[str, Any]:
+    if mount.is_closed:
+        return {"Type": "tmpfs", "Target": mount.target, "ReadOnly": True}
+    return _bind(mount.source, mount.target, is_read_only=mount.is_read_only)
+
+
 def _bind(source: str, target: str, *, is_read_only: bool = False) -> dict[str, Any]:
-    kind = "bind" if source.startswith("/") else "volume"
-    return {"Type": kind, "Source": source, "Target": target, "ReadOnly": is_read_only}
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": is_read_only}
 
 
 def _numbers(text: str) -> ContainerOwner:

@@ -1,11 +1,13 @@
-"""The socket on which a container's runner listens: `SocketHandover` gives it to the runner, `RunnerHandle` finds out whether it answers.
+"""The socket on which a container's runner listens: `SocketHandover` gives it to the runner, `RunnerHandle`
+finds out whether it answers.
 
-The socket's name lies in the container's folder, which is not mounted: no command inside can delete or replace it. The container
-sees only `hand`, read-only, where the server listens during the handover. The container's first process connects there by itself
-(native/runner/socket_handover.c). It gets the socket, and the supervisor's lock read-only: by that it recognizes a supervisor
-(decisions 137 and 151).
+The socket's name lies in the container's folder, which is not mounted: no command inside can delete or
+replace it. The container sees only `hand`, read-only, where the server listens during the handover. The
+container's first process connects there by itself (native/runner/socket_handover.c). It gets the socket, and
+the supervisor's lock read-only: by that it recognizes a supervisor (decisions 137 and 151).
 
-A handle asks the kernel and the runner, never the daemon. It starts, repairs and removes nothing: `runner_access` and `maker` do.
+A handle asks the kernel and the runner, never the daemon. It starts, repairs and removes nothing:
+`runner_access` and `maker` do.
 """
 
 import asyncio
@@ -22,8 +24,6 @@ from outlive.backends.docker import folders
 from outlive.backends.docker.recipe import HAND_NAME
 from outlive.core.layout import Layout
 
-# Returns the path of the supervisor's lock; None where the supervisor is too old to prove that it holds it. May block.
-LockPath = Callable[[], str | None]
 Connect = Callable[[str], socket.socket]
 
 _UCRED = struct.Struct("3i")
@@ -39,7 +39,9 @@ _GREETING_BYTES = 64
 
 
 def mark_of(lock: str) -> str:
-    """Return the lock's device and inode, by which the runner recognizes it: they are in its command line. Blocks.
+    """Return the lock's device and inode, by which the runner recognizes it: they are in its command line.
+
+    Blocks.
 
     Raises:
         OSError: The lock is missing, and cannot be made.
@@ -53,10 +55,16 @@ def mark_of(lock: str) -> str:
 
 
 class SocketHandover:
-    """One server's side of the handover; only one of several servers listens at a time. Blocks: use a thread. `close` it."""
+    """One server's side of the handover; only one of several servers listens at a time. Blocks: use a thread.
 
-    def __init__(self, layout: Layout, name: str, *, lock: LockPath) -> None:
-        """Listen for the container of a name, whose folders exist, unless another server listens for it."""
+    `close` it.
+    """
+
+    def __init__(self, layout: Layout, name: str, *, lock: str) -> None:
+        """Listen for the container of a name, whose folders exist, unless another server listens for it.
+
+        `lock`: the supervisor's.
+        """
         self._lock_path = lock
         self._socket_name = os.path.basename(layout.runner_socket(name))
         self._folder = os.open(layout.container(name), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -81,7 +89,8 @@ class SocketHandover:
                 os.close(fd)
 
     def turn(self, pid: int) -> None:
-        """Give the runner its socket, if it has connected; `pid` is the container's first process, no other one gets it.
+        """Give the runner its socket, if it has connected; `pid` is the container's first process, no other
+        one gets it.
 
         Raises:
             OSError: The folder cannot be written, or no descriptor is left.
@@ -115,32 +124,26 @@ class SocketHandover:
         return self._listener
 
     def _give(self, link: socket.socket) -> None:
-        """Send a new socket that is bound but not listening: no client can connect before the runner listens on it."""
+        """Send a new socket that is bound but not listening: no client can connect before the runner listens
+        on it.
+        """
         partial = f"{self._socket_name}.new"
         with _bound(self._folder, partial, _OURS) as given:
             os.rename(partial, self._socket_name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            if (path := self._lock_path()) is None:
-                socket.send_fds(link, [b"listen"], [given.fileno()])
-            else:  # in two packets: an older runner takes one descriptor and asks for no proof
-                lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
-                try:
-                    socket.send_fds(link, [b"listen asking"], [given.fileno()])
-                    socket.send_fds(link, [b"lock"], [lock])
-                finally:
-                    os.close(lock)
-        # A keeper of an older version looks for the socket where runners used to listen: a link leads it here.
-        with contextlib.suppress(OSError):
-            with contextlib.suppress(FileExistsError):
-                os.mkdir("run", mode=0o700, dir_fd=self._folder)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"run/{self._socket_name}", dir_fd=self._folder)
-            os.symlink(f"../{self._socket_name}", f"run/{self._socket_name}", dir_fd=self._folder)
+            lock = os.open(self._lock_path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, _OURS)
+            try:
+                socket.send_fds(link, [b"listen asking"], [given.fileno()])
+                socket.send_fds(link, [b"lock"], [lock])
+            finally:
+                os.close(lock)
 
 
 @contextlib.asynccontextmanager
-async def offered_socket(layout: Layout, name: str, *, lock: LockPath) -> AsyncIterator[SocketHandover]:
-    """Listen for a container's first process while the block runs: from before its start until its runner answers."""
-    handover = await asyncio.to_thread(SocketHandover, layout, name, lock=lock)
+async def offered_socket(layout: Layout, name: str) -> AsyncIterator[SocketHandover]:
+    """Listen for a container's first process while the block runs: from before its start until its runner
+    answers.
+    """
+    handover = await asyncio.to_thread(SocketHandover, layout, name, lock=layout.supervisor_lock)
     try:
         yield handover
     finally:
@@ -209,8 +212,8 @@ class RunnerHandle:
     async def answers(self, within_s: float) -> bool:
         """Tell whether the runner works: it has to greet a new connection, by a process that it forks for it.
 
-        A runner that listens may still be unable to do that: a command inside can lower its limit of descriptors (prlimit(2)), or
-        stop it. Callers at the same time share one attempt. Cancellation: safe.
+        A runner that listens may still be unable to do that: a command inside can lower its limit of
+        descriptors (prlimit(2)), or stop it. Callers at the same time share one attempt. Cancellation: safe.
         """
         asked = self._asked
         async with self._asking:
@@ -239,7 +242,8 @@ class RunnerHandle:
             os.close(self._pidfd)
 
     def _dial(self) -> socket.socket | None:
-        """Connect; None when no process listens, or another one than the container's first (listen(2), SO_PEERCRED).
+        """Connect; None when no process listens, or another one than the container's first (listen(2),
+        SO_PEERCRED).
 
         Raises:
             BlockingIOError: A process listens, and its backlog is full.
@@ -264,7 +268,8 @@ async def _is_greeted(link: socket.socket, within_s: float) -> bool:
     except (TimeoutError, ConnectionError):
         return False
     _say_goodbye(link)
-    # "prove": the runner asks for a proof that a supervisor speaks (decision 151). None is needed here: it has answered.
+    # "prove": the runner asks for a proof that a supervisor speaks (decision 151). None is needed here: it
+    # has answered.
     return greeting.startswith((b"hello", b"prove "))
 
 

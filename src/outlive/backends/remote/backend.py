@@ -1,7 +1,8 @@
 """A node as a place of execution: `RemoteBackend`, put together from its parts.
 
-What the node reports is kept in ordinary process folders (`folder`): every reader of logs and records finds it as if the command
-had run here. Requests belong to `requests`, starts to `starts`, the news of the node to `follower`, its connection to `link`.
+What the node reports is kept in ordinary process folders (`folder`): every reader of logs and records finds
+it as if the command had run here. Requests belong to `requests`, starts to `starts`, the news of the node to
+`follower`, its connection to `link`.
 """
 
 import asyncio
@@ -33,8 +34,8 @@ class RemoteBackend:
     Attributes:
         requests: Asks the node for what no process is needed for: files.
 
-    Every request raises BackendUnavailable where the node does not answer. `node_unavailable`: it is away, and nothing was done;
-    `server_lost`: it went away before it answered.
+    Every request raises BackendUnavailable where the node does not answer. `node_unavailable`: it is away,
+    and nothing was done; `server_lost`: it went away before it answered.
     """
 
     def __init__(
@@ -51,7 +52,8 @@ class RemoteBackend:
 
         Args:
             name: The name by which commands ask for it.
-            connection: How it is reached; None for one that no setting names any more, but that has processes.
+            connection: How it is reached; None for one that no setting names any more, but that has
+                processes.
             state_dir: Our state folder, absolute.
             punch: Releases a range of a file (`keeper.common.kernel.punch_hole`).
             address: For people.
@@ -79,7 +81,10 @@ class RemoteBackend:
         return "node"
 
     async def open(self, listener: BackendListener) -> None:
-        """Report the processes that are followed, as the files know them; the node is looked for meanwhile."""
+        """Report the processes that are followed, as the files know them.
+
+        The node is looked for meanwhile.
+        """
         self._processes.listener = listener
         self._link.changed = listener.node_changed
         await self._processes.load()
@@ -119,10 +124,12 @@ class RemoteBackend:
     ) -> StartOutcome:
         """Start a command there once (see `Backend.start`).
 
-        A start that the node does not answer is asked for again under its name until it does, and settled then.
+        A start that the node does not answer is asked for again under its name until it does, and settled
+        then.
 
         Raises:
-            BackendUnavailable: `node_unavailable`: it is away, nothing was started; `start_unanswered`: it may run.
+            BackendUnavailable: `node_unavailable`: it is away, nothing was started; `start_unanswered`: it
+            may run.
             OutliveError: What the node says to it.
         """
         tasks = self._tasks

@@ -1,4 +1,6 @@
-"""What is asked of the client of a node, as protocols: `outlive.client.machines.node` fulfils them, and `outlive.nodes` passes it in."""
+"""What is asked of the client of a node, as protocols: `outlive.client.machines.node` fulfils them, and
+`outlive.nodes` passes it in.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -161,8 +163,8 @@ class NodeFeed(Protocol):
     async def attach(self, process_id: str, cursor: Cursor) -> None:
         """Receive a process's output from `cursor` on, too; `NodeListener.attached` reports its state."""
 
-    async def describe(self) -> Mapping[str, Any] | None:
-        """Return what the node has for commands, as its `nodes` says of itself; None where it does not know that."""
+    async def describe(self) -> Mapping[str, Any]:
+        """Return what the node has for commands, as its `nodes` says of itself."""
 
     async def beat(self, *, answer_s: float) -> None:
         """Return when the node has answered something."""
@@ -180,7 +182,10 @@ class NodeConnection(Protocol):
     async def execute(
         self, words: Mapping[str, object], *, process_id: str, subscription: Mapping[str, object]
     ) -> Mapping[str, Any]:
-        """Start a command once, however often this is asked; its output goes where `NodeFeed.expect` has said."""
+        """Start a command once, however often this is asked.
+
+        Its output goes where `NodeFeed.expect` has said.
+        """
 
     async def request(
         self, method: str, params: Mapping[str, object], *, is_repeatable: bool = True
@@ -193,7 +198,10 @@ class NodeConnection(Protocol):
     async def files(
         self, method: str, params: Mapping[str, object], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        """Ask a method about files, beside everything else; bytes go along, and come back as the member `data`."""
+        """Ask a method about files, beside everything else.
+
+        Bytes go along, and come back as the member `data`.
+        """
 
     async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
         """Return what is known of a process."""

@@ -1,7 +1,8 @@
 """`DiskWorker`: work on files, done in a thread; what is asked for while it works is done together.
 
-Waking a thread and being woken by it costs more processor time than the few small files of a start or of an end. Among many
-starts at once, one thread that does all of it costs a fraction of several that take the interpreter's lock from each other.
+Waking a thread and being woken by it costs more processor time than the few small files of a start or of an
+end. Among many starts at once, one thread that does all of it costs a fraction of several that take the
+interpreter's lock from each other.
 """
 
 import asyncio
@@ -17,7 +18,6 @@ class DiskWorker:
     """Runs blocking work, one piece after the other in the order of the calls. Used from one event loop."""
 
     def __init__(self) -> None:
-        """Begin with nothing to do."""
         self._asked: list[_Asked] = []
         self._is_busy = False
         self._timer: asyncio.Handle | None = None

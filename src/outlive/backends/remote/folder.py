@@ -1,10 +1,12 @@
-"""The folder of a process that runs on a node: the files that the keeper would have written here, in its formats.
+"""The folder of a process that runs on a node: the files that the keeper would have written here, in its
+formats.
 
-Blocking, and for one writer at a time: run it in a thread. A kill between any two system calls leaves a folder that `resume`
-goes on with at the next byte: the sizes of the logs are the position (see `protocols.frames` for `idx`).
+Blocking, and for one writer at a time: run it in a thread. A kill between any two system calls leaves a
+folder that `resume` goes on with at the next byte: the sizes of the logs are the position (see
+`protocols.frames` for `idx`).
 
-`NodeJournal` says which processes of a node are followed: a file each below `nodes/NAME/live`, made before the node is asked for
-anything. Blocking, too.
+`NodeJournal` says which processes of a node are followed: a file each below `nodes/NAME/live`, made before
+the node is asked for anything. Blocking, too.
 """
 
 import contextlib
@@ -17,7 +19,17 @@ from collections.abc import Callable
 from outlive.core.cursor import Cursor
 from outlive.core.identity import is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
-from outlive.protocols.frames import IDX, ExitRecord, IdxRecord, encode_exit, pid_line
+from outlive.kernel.files import read_small, write_whole
+from outlive.protocols.frames import (
+    IDX,
+    NODE_BOOT,
+    ExitRecord,
+    IdxRecord,
+    decode_gaps,
+    decoded,
+    encode_exit,
+    pid_line,
+)
 
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
 _CLOSED = -1
@@ -27,8 +39,11 @@ _STEP_BYTES = 8 << 20  # punch seldom
 
 
 def pid_record(pid: int, started_ns: int) -> bytes:
-    """Return the beginning of the file `pid` of what runs on a node. Times are its own; the pid means nothing here."""
-    return b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, b"node")
+    """Return the beginning of the file `pid` of what runs on a node.
+
+    Times are its own; the pid means nothing here.
+    """
+    return b"starting\n" + pid_line(pid, 0, started_ns, 0, 0, 0, NODE_BOOT.encode())
 
 
 def make_folder(prepared: str, folder: str, *, spec: bytes, script: bytes, pid: bytes = b"") -> bool:
@@ -73,13 +88,6 @@ def unfinished_folders(beginning: str) -> list[str]:
             if name.startswith(prefix) and is_process_id(name.removeprefix(prefix))
         ]
     return []
-
-
-def read_small(path: str) -> bytes:
-    """Return a file's content; empty when there is none."""
-    with contextlib.suppress(OSError), open(path, "rb") as file:
-        return file.read()
-    return b""
 
 
 class ProcessFolder:
@@ -129,7 +137,9 @@ class ProcessFolder:
         return sum(self.sizes) - sum(end - begin for begin, end in self.released)
 
     def append(self, stream: int, data: bytes, end: int) -> None:
-        """Write what of these bytes (up to offset `end`) is new; a repeated call goes on where an error stopped it.
+        """Write what of these bytes (up to offset `end`) is new.
+
+        A repeated call goes on where an error stopped it.
 
         Raises:
             OSError: The disk does not take them now.
@@ -171,7 +181,10 @@ class ProcessFolder:
             self.sizes[stream] = end
 
     def release(self, cursor: Cursor) -> None:
-        """Let go of output before `cursor`, which was delivered. A disk that does not take the note keeps it."""
+        """Let go of output before `cursor`, which was delivered.
+
+        A disk that does not take the note keeps it.
+        """
         with self._lock, contextlib.suppress(OSError):
             for stream, upto in enumerate((cursor.stdout, cursor.stderr)):
                 end = min(upto, self.sizes[stream]) // _PAGE * _PAGE
@@ -181,15 +194,19 @@ class ProcessFolder:
     def write_pid(self, pid: int, started_ns: int, end: ExitRecord | None = None) -> None:
         """Record that the node has started it, and how it ended, as the shim does."""
         content = pid_record(pid, started_ns)
-        # In its place: what is there already is the beginning of it, and of a torn line readers know that it is none.
+        # In its place: what is there already is the beginning of it, and of a torn line readers know that it
+        # is none.
         _write(f"{self._folder}/pid", content + (b"" if end is None else encode_exit(end)), truncates=False)
 
     def write_end(self, end: ExitRecord) -> None:
         """Record how a process ended of which no pid is known."""
-        _write_whole(f"{self._folder}/exit", encode_exit(end))
+        write_whole(f"{self._folder}/exit", encode_exit(end))
 
     def write_done(self, ends: Cursor, *, cause: int, note: str, descendants: int, is_closed: bool) -> None:
-        """Record that it has ended and that its output is whole up to `ends`; the first one counts for these."""
+        """Record that it has ended and that its output is whole up to `ends`.
+
+        The first one counts for these.
+        """
         path = f"{self._folder}/done"
         record = {
             "out": ends.stdout,
@@ -202,12 +219,12 @@ class ProcessFolder:
             "holder_lost": self.output_lost,
             "closed": is_closed,
         }
-        _write_whole(path, json.dumps(record).encode())
+        write_whole(path, json.dumps(record).encode())
 
     def write_closed(self) -> None:
         """Record that its streams have ended after its completion."""
         record = {"out": self.sizes[0], "err": self.sizes[1], "at_ns": time.time_ns()}
-        _write_whole(f"{self._folder}/closed", json.dumps(record).encode())
+        write_whole(f"{self._folder}/closed", json.dumps(record).encode())
 
     def close(self) -> None:
         """Close the files; may be called more than once."""
@@ -231,7 +248,9 @@ class ProcessFolder:
         self._run_stream, self._run_ns = stream, now_ns
 
     def _truncate(self, stream: int, limit: int) -> None:
-        """Release the middle of a stream when too much is kept, as the keeper does (`keeper.supervisor.output`)."""
+        """Release the middle of a stream when too much is kept, as the keeper does
+        (`keeper.supervisor.output`).
+        """
         if self.kept_bytes <= limit:
             return
         begin, released_end = self.released[stream]
@@ -256,7 +275,7 @@ class ProcessFolder:
     def _note_gap(self, stream: int, begin: int, end: int) -> None:
         ranges = [*self.released]
         ranges[stream] = (begin, end)
-        _write_whole(f"{self._folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
+        write_whole(f"{self._folder}/gaps", "{} {} {} {}\n".format(*ranges[0], *ranges[1]).encode())
         self.released = ranges
 
     def _open(self, place: int) -> int:
@@ -270,14 +289,14 @@ class ProcessFolder:
 def write_stop(folder: str, cause: int, note: str) -> None:
     """Record why a process's end was asked for; the first record counts."""
     if not os.path.exists(f"{folder}/stop"):
-        _write_whole(f"{folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
+        write_whole(f"{folder}/stop", json.dumps({"cause": cause, "note": note}).encode())
 
 
 def write_paused(folder: str, *, is_paused: bool) -> None:
     """Record whether a process is paused."""
     path = f"{folder}/paused"
     if is_paused:
-        _write_whole(path, b"\n")
+        write_whole(path, b"\n")
     else:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
@@ -291,22 +310,14 @@ def _size(path: str) -> int:
 
 
 def _read_gaps(folder: str) -> list[tuple[int, int]]:
-    with contextlib.suppress(OSError, ValueError), open(f"{folder}/gaps", "rb") as file:
-        numbers = [int(word) for word in file.read().split()]
-        if len(numbers) == 4:
-            return [(numbers[0], numbers[1]), (numbers[2], numbers[3])]
-    return [(0, 0), (0, 0)]
-
-
-def _write_whole(path: str, content: bytes) -> None:
-    """Replace a file: readers see the old content or the new one."""
-    new = f"{path}.new"
-    _write(new, content)
-    os.rename(new, path)
+    return [*(decoded(read_small(f"{folder}/gaps"), decode_gaps) or ((0, 0), (0, 0)))]
 
 
 def _write(path: str, content: bytes, *, mode: int = 0o600, truncates: bool = True) -> None:
-    """Write a file from its beginning. Three system calls: each lets go of the interpreter's lock, and waits for it again."""
+    """Write a file from its beginning.
+
+    Three system calls: each lets go of the interpreter's lock, and waits for it again.
+    """
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if truncates else 0), mode)
     try:
         while content:
@@ -322,7 +333,6 @@ class NodeJournal:
     """The followed processes of one node."""
 
     def __init__(self, layout: Layout, name: str) -> None:
-        """Take the state folder and the node's name; nothing is made."""
         self._folder = f"{layout.nodes}/{name}/{_LIVE}"
 
     def add(self, process_id: str) -> None:

@@ -1,7 +1,8 @@
 """The processes of one node followed: from its news to folders and doorbells, over any number of connections.
 
-`NodeFollower` listens to one connection after another; `_Connection` is what is done over one of them for each process. One task
-reads, others ask. A connection that ends cancels all of them, and the next one begins where the files end.
+`NodeFollower` listens to one connection after another; `_Connection` is what is done over one of them for
+each process. One task reads, others ask. A connection that ends cancels all of them, and the next one begins
+where the files end.
 """
 
 import asyncio
@@ -66,7 +67,8 @@ class _Connection:
             # Cancelled before its first step, it has never begun the work.
             self._tasks.create_task(task).add_done_callback(lambda _: work.close())
         except RuntimeError:
-            # The group is shutting down: this connection has just ended, and the next one takes the process up.
+            # The group is shutting down: this connection has just ended, and the next one takes the process
+            # up.
             task.close()
             work.close()
 
@@ -136,7 +138,9 @@ class _Connection:
             self.spawn(self._late(process))
 
     async def _late(self, process: RemoteProcess) -> None:
-        """Follow what descendants do after the end, until nothing is left of them, or the node knows nothing of it any more."""
+        """Follow what descendants do after the end, until nothing is left of them, or the node knows nothing
+        of it any more.
+        """
         try:
             await self._look_late(process)
         except ProcessNotFound:
@@ -182,7 +186,8 @@ class _Connection:
         except AccessDenied:
             if not self.feed.is_raw:
                 raise
-            # The node shows secrets to no token like ours, and nothing was attached over this connection to find that out.
+            # The node shows secrets to no token like ours, and nothing was attached over this connection to
+            # find that out.
             self.feed.is_raw = False
             page = await self.node.read(process.process_id, files.cursor, raw=False)
 
@@ -241,7 +246,10 @@ class NodeFollower:
             self._processes.publish(*self._processes.by_id.values())
 
     def attach(self, process: RemoteProcess) -> None:
-        """Follow a process that has just been started, unless its start has seen to that; without a connection the next one does it."""
+        """Follow a process that has just been started, unless its start has seen to that.
+
+        Without a connection the next one does it.
+        """
         here = self._connection
         if here is not None and here.is_listening and not here.feed.follows(process.process_id):
             here.spawn(here.resume(process))
@@ -305,7 +313,9 @@ class NodeFollower:
                 await self._catch_up(here)
 
     async def _beat(self, feed: NodeFeed) -> None:
-        """Notice that the other machine is gone without a word: a node that reports something needs no question."""
+        """Notice that the other machine is gone without a word: a node that reports something needs no
+        question.
+        """
         pauses = self._link.pauses
         while True:
             await asyncio.sleep(pauses.beat_s)
@@ -322,7 +332,8 @@ class NodeFollower:
 
     async def _catch_up(self, here: _Connection) -> None:
         """Follow everything from where its files end."""
-        # A process that is started meanwhile is in the table below already, or is attached by its start afterwards.
+        # A process that is started meanwhile is in the table below already, or is attached by its start
+        # afterwards.
         here.is_listening = False
         await here.feed.listen()
         here.is_listening = True
@@ -340,10 +351,8 @@ class NodeFollower:
                 tasks.create_task(one(process))
 
 
-def _described(name: str, members: Mapping[str, Any] | None) -> FleetNode | None:
-    """Return a node as it describes its own machine, within bounds; None where it says nothing of it."""
-    if members is None:
-        return None
+def _described(name: str, members: Mapping[str, Any]) -> FleetNode:
+    """Return a node as it describes its own machine, within bounds."""
     capacity = members["capacity"]
     amounts = Amounts(
         cpu_milli=_amount(capacity.get("cpu", 0), THOUSANDTHS),
@@ -370,7 +379,9 @@ def _fits(label: str, value: str) -> bool:
 
 
 def _amount(said: float, unit: int = 1) -> int:
-    """Return so much in its smallest unit: not less than nothing, and no more than answers can hold (NaN is nothing)."""
+    """Return so much in its smallest unit: not less than nothing, and no more than answers can hold (NaN is
+    nothing).
+    """
     return round(max(0, min(said, _MOST // unit)) * unit)
 
 

@@ -1,7 +1,9 @@
-"""The connections of nodes that dial in: `JoinedNodes` has a `Lane` for each, where one lies ready and `take` gets it.
+"""The connections of nodes that dial in: `JoinedNodes` has a `Lane` for each, where one lies ready and `take`
+gets it.
 
-A node keeps one connection here that nothing is said over, its spare. A caller that needs a connection to the node takes the spare, and the
-node dials the next one. Which machine may bring one is decided where they come in (`frontends.joined.door`); nothing is read here.
+A node keeps one connection here that nothing is said over, its spare. A caller that needs a connection to the
+node takes the spare, and the node dials the next one. Which machine may bring one is decided where they come
+in (`frontends.joined.door`); nothing is read here.
 """
 
 import asyncio
@@ -53,11 +55,11 @@ class Lane:
     """The connections of one node. On the event loop only.
 
     Attributes:
-        entering: Held while a connection is let in: one after another, since each changes the node's credential.
+        entering: Held while a connection is let in: one after another, since each changes the node's
+            credential.
     """
 
     def __init__(self, name: str) -> None:
-        """Begin with none."""
         self.name = name
         self.entering = asyncio.Lock()
         self._open: set[DialledIn] = set()
@@ -74,7 +76,10 @@ class Lane:
         return list(self._open)
 
     async def offer(self, spare: DialledIn) -> None:
-        """Take in a connection that nothing is said over; it takes the place of an earlier one, which ends."""
+        """Take in a connection that nothing is said over.
+
+        It takes the place of an earlier one, which ends.
+        """
         async with self._came:
             old, self._spare = self._spare, spare
             self._open.add(spare)
@@ -83,7 +88,9 @@ class Lane:
             self._came.notify_all()
 
     def withdraw(self, spare: DialledIn) -> bool:
-        """Take this very one out if it still lies ready, so that no other caller uses it; `offer` puts it back."""
+        """Take this very one out if it still lies ready, so that no other caller uses it; `offer` puts it
+        back.
+        """
         if self._spare is not spare or spare.is_closed:
             return False
         self._spare = None
@@ -124,7 +131,6 @@ class JoinedNodes:
     """The lanes by name."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._lanes: dict[str, Lane] = {}
 
     def lane(self, name: str) -> Lane:

@@ -1,4 +1,6 @@
-"""The connection to one node, looked for again for ever: `NodeLink`, which says when it is there, and why when it is not."""
+"""The connection to one node, looked for again for ever: `NodeLink`, which says when it is there, and why
+when it is not.
+"""
 
 import asyncio
 import contextlib
@@ -20,11 +22,12 @@ _LOOK_FIRST = "When the node is back, look at the process before you repeat this
 class Pauses:
     """How long to wait between two attempts, in seconds.
 
-    They grow from `first_s` to `longest_s`, each shortened by up to a half at random: a hundred servers that lost one node do
-    not come back in step. `refused_s` where the node said no: a token does not become right by asking often.
+    They grow from `first_s` to `longest_s`, each shortened by up to a half at random: a hundred servers that
+    lost one node do not come back in step. `refused_s` where the node said no: a token does not become right
+    by asking often.
 
-    A node that has reported nothing for `beat_s` is asked whether it is there, and is away when it has not said anything
-    `answer_s` later: together less than the 5 s within which a silent node is reported.
+    A node that has reported nothing for `beat_s` is asked whether it is there, and is away when it has not
+    said anything `answer_s` later: together less than the 5 s within which a silent node is reported.
     """
 
     first_s: float = 0.1
@@ -44,7 +47,8 @@ class NodeLink:
         connection: How the node is reached; None while nothing names it.
         pauses: How long it waits for what.
         is_there: Set while the node is there, for callers that wait until it is back.
-        changed: Called with the name, why it is away (None: it is there) and what it is, when it comes and when it goes.
+        changed: Called with the name, why it is away (None: it is there) and what it is, when it comes and
+            when it goes.
         described: What the node has for commands, once it has said so.
         feed: The open connection, over which commands are started; None while the node is away.
     """
@@ -56,7 +60,6 @@ class NodeLink:
         *,
         pauses: Pauses,
     ) -> None:
-        """Nothing is opened; without a connection the node stays away."""
         self.name = name
         self.is_there = asyncio.Event()
         self.changed: Callable[[str, str | None, FleetNode | None], None] = lambda _name, _reason, _node: None
@@ -95,11 +98,12 @@ class NodeLink:
 
     @contextlib.asynccontextmanager
     async def asking(self) -> AsyncIterator[None]:
-        """Ask the node in the block, which ends when the node goes away: no caller waits for a node that says nothing.
+        """Ask the node in the block, which ends when the node goes away: no caller waits for a node that says
+        nothing.
 
         Raises:
-            BackendUnavailable: `node_unavailable`: it is away, nothing was asked; `server_lost`: it went away meanwhile, and
-                whether it has done what it was asked is not known.
+            BackendUnavailable: `node_unavailable`: it is away, nothing was asked; `server_lost`: it went away
+                meanwhile, and whether it has done what it was asked is not known.
         """
         if self.is_away:
             raise self.unavailable()
@@ -131,7 +135,10 @@ class NodeLink:
             await old.close()
 
     def shut(self) -> None:
-        """Look for the node no more once the feed of now has ended; the task of `run` is cancelled as well."""
+        """Look for the node no more once the feed of now has ended.
+
+        The task of `run` is cancelled as well.
+        """
         self._is_shut = True
 
     async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
@@ -143,8 +150,9 @@ class NodeLink:
                 await self._is_replaced.wait()
                 continue
             error = await self._follow_once(connection, follow)
-            # A task group that ends by an error of its own drops a cancellation that came at the same moment (Python 3.11): the
-            # node has hung up just when it was removed, and its removal would wait for this for ever.
+            # A task group that ends by an error of its own drops a cancellation that came at the same moment
+            # (Python 3.11): the node has hung up just when it was removed, and its removal would wait for
+            # this for ever.
             if self._is_shut:
                 return
             if self._is_replaced.is_set():
@@ -160,6 +168,9 @@ class NodeLink:
         self, connection: NodeConnection, follow: Callable[[NodeFeed], Awaitable[None]]
     ) -> OutliveError:
         """Open a feed, have it followed, and return why it has ended."""
+        task = asyncio.current_task()
+        assert task is not None
+        cancels = task.cancelling()
         try:
             async with asyncio.timeout(None) as self._attempt:
                 feed = await connection.feed()
@@ -168,14 +179,18 @@ class NodeLink:
                 finally:
                     await feed.close()
         except OutliveError as found:
-            return found
+            error = found
         except Exception as found:  # noqa: BLE001 - whatever a node says, it must not end the server
-            if self._is_replaced.is_set():
-                return _trouble(self.connection)
-            return _cause_of(found)
+            error = _trouble(self.connection) if self._is_replaced.is_set() else _cause_of(found)
+        else:
+            error = OutliveError("server_lost", "The connection has ended.")
         finally:
             self._attempt = None
-        return OutliveError("server_lost", "The connection has ended.")
+        # A task group that fails cancels the task it is in, and before Python 3.11.4 leaves that counted:
+        # each later `asyncio.timeout` of the task would take its own end for a cancellation from outside.
+        while task.cancelling() > cancels:
+            task.uncancel()
+        return error
 
     def _closed(self, error: OutliveError) -> None:
         if self.trouble is None or self.trouble.message != error.message:
@@ -205,7 +220,10 @@ def _trouble(connection: NodeConnection | None) -> BackendUnavailable:
 
 
 def _cause_of(error: Exception) -> OutliveError:
-    """Return why a feed's tasks have ended; what is no error of ours is a node that speaks another language, and logged."""
+    """Return why a feed's tasks have ended.
+
+    What is no error of ours is a node that speaks another language, and logged.
+    """
     if isinstance(error, ExceptionGroup):
         ours, others = error.split(OutliveError)
         if others is None and ours is not None:
@@ -215,5 +233,5 @@ def _cause_of(error: Exception) -> OutliveError:
             if isinstance(found, OutliveError):
                 return found
     _logger.error("what a node said makes no sense", exc_info=error)
-    text = "What the node says makes no sense here: its version may be another one."
+    text = "What the node says makes no sense here."
     return ProtocolViolation("invalid_request", text, hint="The server's log has the details.")

@@ -1,4 +1,6 @@
-"""`OutputWriter`: output of a node's processes on its way from the connection to their folders, a bounded batch at a time."""
+"""`OutputWriter`: output of a node's processes on its way from the connection to their folders, a bounded
+batch at a time.
+"""
 
 import asyncio
 import errno
@@ -36,12 +38,11 @@ class _Piece:
 class OutputWriter:
     """Collects output on the event loop and writes it in a thread, a bounded batch at a time.
 
-    The next batch is read from the connection when this one is on disk: a disk that is full or slow makes the node wait, and
-    nothing piles up in memory.
+    The next batch is read from the connection when this one is on disk: a disk that is full or slow makes the
+    node wait, and nothing piles up in memory.
     """
 
     def __init__(self, processes: NodeProcesses) -> None:
-        """Begin without output."""
         self._processes = processes
         self._pieces: list[_Piece] = []
         self._open: OrderedDict[str, ProcessFolder] = (
@@ -85,7 +86,10 @@ class OutputWriter:
                 await asyncio.sleep(_FULL_S)
 
     def _write(self, pieces: Iterable[_Piece]) -> tuple[int, OSError | ValueError | None]:
-        """Write in order; return how many were written, and the error of the next one. One call at a time, in a thread."""
+        """Write in order; return how many were written, and the error of the next one.
+
+        One call at a time, in a thread.
+        """
         count = 0
         for piece in pieces:
             files, process_id = piece.process.files, piece.process.process_id

@@ -1,12 +1,12 @@
 """One process of a node as this server knows it: what the node has reported, and what follows from that here.
 
-Only the event loop's thread touches it; its files are `ProcessFolder`'s, and are written by the `DiskWorker`. Output comes by
-`output_writer`, the table of all is `processes`, requests to the node belong to `follower`, `requests` and `starts`.
+Only the event loop's thread touches it; its files are `ProcessFolder`'s, and are written by the `DiskWorker`.
+Output comes by `output_writer`, the table of all is `processes`, requests to the node belong to `follower`,
+`requests` and `starts`.
 """
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import Mapping
 
@@ -16,7 +16,6 @@ from outlive.backends.remote.disk import DiskWorker
 from outlive.backends.remote.folder import (
     ProcessFolder,
     Punch,
-    read_small,
     write_paused,
 )
 from outlive.core.cursor import Cursor
@@ -24,8 +23,9 @@ from outlive.core.errors import ProtocolViolation
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
-from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid
-from outlive.protocols.keeper import CauseCode, Flags, Phase
+from outlive.kernel.files import read_small
+from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid, decoded
+from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_done, decode_stop
 
 _MAX_PID, _MAX_CODE = 2**31 - 1, 255
 _MAX_NS = 10 * 365 * 86400 * 10**9  # ten years
@@ -118,21 +118,16 @@ class RemoteProcess:
             if read_small(f"{self.folder}/paused"):
                 self._phase = Phase.PAUSED
                 self._recorded_pause = True
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            stop = json.loads(read_small(f"{self.folder}/stop") or b"null")
-            if stop:
-                self.cause, self.note = int(stop["cause"]), str(stop["note"])
-        with contextlib.suppress(ValueError):
-            ended = decode_end(raw) or decode_exit(read_small(f"{self.folder}/exit"))
+        if (stop := decoded(read_small(f"{self.folder}/stop"), decode_stop)) is not None:
+            self.cause, self.note = stop.cause, stop.note
+        if ended := decode_end(raw) or decoded(read_small(f"{self.folder}/exit"), decode_exit):
             self._phase, self._kind, self._code = Phase.EXITED, ended.kind, ended.number
             self._ended_ns = ended.ended_ns
-            with contextlib.suppress(ValueError, TypeError, KeyError):
-                done = json.loads(read_small(f"{self.folder}/done"))
-                self.completion = Cursor(done["out"], done["err"])
-                self._phase, self.descendants = Phase.DONE, int(done["descendants"])
-                self.cause = int(done["cause"])
-                self.files.output_lost = bool(done.get("holder_lost"))
-                self.is_closed = bool(done["closed"] or read_small(f"{self.folder}/closed"))
+            if (done := decoded(read_small(f"{self.folder}/done"), decode_done)) is not None:
+                self.completion = Cursor(done.out, done.err)
+                self._phase, self.descendants, self.cause = Phase.DONE, done.descendants, done.cause
+                self.files.output_lost = done.holder_lost
+                self.is_closed = done.closed or bool(read_small(f"{self.folder}/closed"))
         return record is not None or self.is_ended
 
     @property
@@ -180,7 +175,10 @@ class RemoteProcess:
         return True
 
     async def record_state(self) -> None:
-        """Write that it was started, and whether it is paused; what a full disk does not take is written by the next call."""
+        """Write that it was started, and whether it is paused.
+
+        What a full disk does not take is written by the next call.
+        """
         if self._recorded_pause != self.is_paused:
             with contextlib.suppress(OSError):
                 await self._disk.run(self._write_state)
@@ -201,8 +199,9 @@ class RemoteProcess:
     async def hear_of(self, *, is_paused: bool, since: int) -> None:
         """Wait until the feed has reported a pause or resume that was acknowledged, or the end.
 
-        An acknowledgement comes over another connection than the feed, and may be earlier. A state taken from both would
-        report a pause once more that ended long ago. The feed alone reports the states in their order.
+        An acknowledgement comes over another connection than the feed, and may be earlier. A state taken from
+        both would report a pause once more that ended long ago. The feed alone reports the states in their
+        order.
 
         Args:
             is_paused: Which of the two.
@@ -221,7 +220,8 @@ class RemoteProcess:
         """Take over what the node reports; what has ended stays ended.
 
         Raises:
-            ProtocolViolation: A number is none, or is too large for what it counts: no node's word may spoil a file or a row here.
+            ProtocolViolation: A number is none, or is too large for what it counts: no node's word may spoil
+            a file or a row here.
         """
         state = State(view.state)
         self.pid = _number(view.pid, _MAX_PID) or self.pid
@@ -235,8 +235,8 @@ class RemoteProcess:
             self._code = _number(view.exit_code, _MAX_CODE) or _number(view.exit_signal, _MAX_CODE)
             self._duration_ns = self._duration_ns or _duration_ns(view)
             said = 0 if view.cause is None else _CAUSES.index(Cause(view.cause))
-            # The node knows why; which caller asked for it is known here, and every stop is a cancel there. One that was asked for
-            # may have been lost with the link, or have come too late.
+            # The node knows why; which caller asked for it is known here, and every stop is a cancel there.
+            # One that was asked for may have been lost with the link, or have come too late.
             if said != CauseCode.CANCEL or not self.cause:
                 self.cause, self.note = said, view.error or ""
             self._is_complete = self._is_complete or view.is_complete
@@ -301,7 +301,8 @@ class RemoteProcess:
         spec = self.spec
         limit = spec.output_limit
         if spec.on_limit == "block" and limit is not None and not self.is_ended:
-            # A node's description has no such flag, so it is computed here: without it, no reader that is gone would be missed.
+            # A node's description has no such flag, so it is computed here: without it, no reader that is
+            # gone would be missed.
             flags |= Flags.BLOCKED if self.files.kept_bytes >= limit else Flags(0)
         out, err = self.files.sizes
         phase, code = int(self._phase), self._code

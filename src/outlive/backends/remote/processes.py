@@ -1,6 +1,8 @@
-"""The followed processes of one node: `NodeProcesses`, in memory, in their folders, and in the journal that finds them after a restart.
+"""The followed processes of one node: `NodeProcesses`, in memory, in their folders, and in the journal that
+finds them after a restart.
 
-Only the event loop's thread touches the table; files are written by the `DiskWorker`. What is known of one process is `process`'s.
+Only the event loop's thread touches the table; files are written by the `DiskWorker`. What is known of one
+process is `process`'s.
 """
 
 import contextlib
@@ -14,18 +16,19 @@ from outlive.backends.remote.folder import (
     Punch,
     make_folder,
     pid_record,
-    read_small,
     unfinished_folders,
 )
 from outlive.backends.remote.process import RemoteProcess
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.protocols.keeper import decode_spec
+from outlive.kernel.files import read_all
+from outlive.protocols.keeper import decode_spec, stored_spec
 
 
 class NodeProcesses:
-    """The followed processes of one node: in memory, in their folders, and in the journal that finds them after a restart.
+    """The followed processes of one node: in memory, in their folders, and in the journal that finds them
+    after a restart.
 
     Attributes:
         by_id: All of them; only methods of this class change it.
@@ -34,7 +37,6 @@ class NodeProcesses:
     """
 
     def __init__(self, layout: Layout, name: str, *, punch: Punch) -> None:
-        """Take the state folder and the node's name; nothing is read yet."""
         self.by_id: dict[str, RemoteProcess] = {}
         self.listener: BackendListener | None = None
         self.disk = DiskWorker()
@@ -51,7 +53,9 @@ class NodeProcesses:
             self.listener.ring([one.bell() for one in told])
 
     def answered(self, process_id: ProcessId, *, is_started: bool) -> None:
-        """Notify the engine of a process that it has just had the answer to its start of: its end may have come before that."""
+        """Notify the engine of a process that it has just had the answer to its start of: its end may have
+        come before that.
+        """
         process = self._unanswered.pop(process_id, None)
         if process is not None and is_started:
             self.publish(process)
@@ -64,7 +68,8 @@ class NodeProcesses:
     async def add(
         self, process_id: ProcessId, spec: bytes, script: bytes, *, started: tuple[int, int] | None = None
     ) -> RemoteProcess:
-        """Make the folder of a start, and follow it from now on; `started`: pid and time of one that the node runs already.
+        """Make the folder of a start, and follow it from now on; `started`: pid and time of one that the node
+        runs already.
 
         Raises:
             InvalidRequest: The id is taken.
@@ -77,7 +82,10 @@ class NodeProcesses:
         return process
 
     def drop(self, process: RemoteProcess) -> None:
-        """Follow a process no more; its folder stays. That is noted soon: a server that does not find it so drops it again."""
+        """Follow a process no more; its folder stays.
+
+        That is noted soon: a server that does not find it so drops it again.
+        """
         self.by_id.pop(process.process_id, None)
         process.files.close()
         self.disk.note(lambda: self._journal.remove(process.process_id))
@@ -89,7 +97,8 @@ class NodeProcesses:
         self.drop(process)
 
     def _discard(self, process: RemoteProcess) -> None:
-        # Out of its place in one step: half of a folder there, after a kill, would take a command that waits for one that has run.
+        # Out of its place in one step: half of a folder there, after a kill, would take a command that waits
+        # for one that has run.
         prepared = self._prepared + process.process_id
         shutil.rmtree(prepared, ignore_errors=True)
         with contextlib.suppress(OSError):
@@ -100,11 +109,13 @@ class NodeProcesses:
         self, process_id: ProcessId, spec: bytes, script: bytes, started: tuple[int, int] | None
     ) -> RemoteProcess:
         folder, prepared = self._layout.process(process_id), self._prepared + process_id
-        # One that is never asked for again has its pid from its first moment: without one it would be started.
+        # One that is never asked for again has its pid from its first moment: without one it would be
+        # started.
         pid = b"" if started is None else pid_record(*started)
         is_made = False
         try:
-            # The journal first: a kill behind it leaves an entry without a folder, which the next server drops.
+            # The journal first: a kill behind it leaves an entry without a folder, which the next server
+            # drops.
             self._journal.add(process_id)
             is_made = make_folder(prepared, folder, spec=spec, script=script, pid=pid)
         finally:
@@ -129,12 +140,10 @@ class NodeProcesses:
         for name in self._journal.read():
             process_id = ProcessId(name)
             folder = self._layout.process(process_id)
-            try:
-                spec = decode_spec(read_small(f"{folder}/spec"))
-                process = RemoteProcess(process_id, spec, folder, punch=self._punch, disk=self.disk)
-            except (ValueError, LookupError, TypeError):
-                self._journal.remove(process_id)  # its folder was never whole, or was removed
+            if (spec := stored_spec(read_all(f"{folder}/spec"))) is None:
+                self._journal.remove(process_id)  # its folder was never whole, is damaged, or was removed
                 continue
+            process = RemoteProcess(process_id, spec, folder, punch=self._punch, disk=self.disk)
             if process.is_finished:
                 self._journal.remove(process_id)
             else:

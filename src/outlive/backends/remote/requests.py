@@ -22,7 +22,6 @@ from outlive.core.errors import (
     InvalidState,
     LimitExceeded,
     ProcessNotFound,
-    ProtocolViolation,
 )
 from outlive.core.identity import ProcessId
 from outlive.protocols.keeper import CauseCode
@@ -40,7 +39,6 @@ class NodeRequests:
     """
 
     def __init__(self, link: NodeLink) -> None:
-        """Take the link, which knows how the node is reached, and whether it is there."""
         self.link = link
 
     @property
@@ -78,27 +76,23 @@ class NodeRequests:
     async def files(
         self, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        """Return what the node answers about its files, refusals in its own words: they are about what the caller has named.
-
-        Raises:
-            InvalidState: `file_failed`: its version is an earlier one, which copies nothing.
+        """Return what the node answers about its files, refusals in its own words: they are about what the
+        caller has named.
         """
         node = self.node
         try:
             async with self.link.asking():
                 return await node.files(method, params, data)
-        except ProtocolViolation as error:
-            if error.code != "method_not_found":
-                raise
-            text = f"The node {self.link.name!r} runs an earlier version, which copies no files."
-            raise InvalidState("file_failed", text, hint="Upgrade outlive there.") from error
         except BackendUnavailable as error:
             if error.code not in _AWAY:
                 raise
             raise self.link.unavailable() from error
 
     async def write(self, process_id: ProcessId, data: bytes | memoryview) -> None:
-        """Write to an input; never repeated. As many bytes at once as the node takes, as they are where it takes that."""
+        """Write to an input; never repeated.
+
+        As many bytes at once as the node takes, as they are where it takes that.
+        """
         view = memoryview(data)
         while view:
             try:
@@ -162,7 +156,9 @@ async def _record_stop(process: RemoteProcess, stop: Stop) -> None:
 
 
 async def _hear_of(process: RemoteProcess, *, is_paused: bool, heard: tuple[int, int]) -> bool:
-    """Wait until the feed has reported a pause or resume, which was acknowledged; False: another state has followed."""
+    """Wait until the feed has reported a pause or resume, which was acknowledged; False: another state has
+    followed.
+    """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_NEWS_S):
             await process.hear_of(is_paused=is_paused, since=heard[is_paused])

@@ -1,7 +1,7 @@
 """Starts on a node: `NodeStarts` asks for each until there is an answer.
 
-A start is recorded here before the node is asked for it: whatever dies in between, it is asked for again under the same name, and
-runs once.
+A start is recorded here before the node is asked for it: whatever dies in between, it is asked for again
+under the same name, and runs once.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import StartOutcome
-from outlive.backends.remote.folder import read_small
 from outlive.backends.remote.process import RemoteProcess
 from outlive.backends.remote.processes import NodeProcesses
 from outlive.backends.remote.requests import NodeRequests
@@ -27,6 +26,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
+from outlive.kernel.files import read_all
 from outlive.protocols.trace_context import span_of, valid_traceparent
 
 _logger = logging.getLogger(__name__)
@@ -37,8 +37,8 @@ _SECRETS_LOST = (
 )
 _WAS_REMOVED = "process_ended"  # what a node says to a start under the id of what it has removed
 _FORGOTTEN = (
-    "The node has had it and does not know it any more: it was removed there before the answer to its start came. "
-    "Whether it ran is not known."
+    "The node has had it and does not know it any more: it was removed there before the answer to its "
+    "start came. Whether it ran is not known."
 )
 # Members of `Spec` that `execute` takes under the same names: always, and only where they are set.
 _AS_THEY_ARE = (
@@ -66,7 +66,6 @@ class NodeStarts:
     """
 
     def __init__(self, requests: NodeRequests, processes: NodeProcesses) -> None:
-        """Begin with none."""
         self._requests = requests
         self._link = requests.link
         self._processes = processes
@@ -134,7 +133,10 @@ class NodeStarts:
         *,
         settle: _Settle,
     ) -> _Outcome:
-        """Start a command and return what came of it, after `settle` was called with that; an error here would end everything."""
+        """Start a command and return what came of it, after `settle` was called with that.
+
+        An error here would end everything.
+        """
         outcome: _Outcome
         try:
             outcome = await self._start(process_id, spec, script, secrets)
@@ -214,7 +216,8 @@ class NodeStarts:
             if process.spec.secrets and not process.secrets:
                 await self._find_started(process)
             else:
-                # It has given up its turn here: where others have taken the room meanwhile, it waits on the node.
+                # It has given up its turn here: where others have taken the room meanwhile, it waits on the
+                # node.
                 await self._ask(process, may_wait=True)
         except BackendUnavailable:
             raise
@@ -239,11 +242,11 @@ class NodeStarts:
             if feed is None:
                 raise self._link.unavailable()
             if process.script is None:
-                process.script = await asyncio.to_thread(read_small, f"{process.folder}/script")
+                process.script = await asyncio.to_thread(read_all, f"{process.folder}/script")
             words = execute_words(process.spec, process.script, process.secrets)
             callers = valid_traceparent(process.spec.meta.get("traceparent"))
             words["traceparent"] = span_of(process.process_id, callers).traceparent
-            if self._link.described is not None and (needs := Needs.decode(process.spec.meta.get("needs"))):
+            if needs := Needs.decode(process.spec.meta.get("needs")):
                 # It counts what it runs, too, whichever server asks: it refuses what it has no room for.
                 words["needs"] = {"cpu": 0, **needs.amounts.view(), "wait": may_wait and needs.is_patient}
                 words["backend"] = LOCAL  # it is to run there, and not on a node of that node
@@ -281,8 +284,8 @@ class NodeStarts:
 def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters of `execute`, by the names of the client's `StartOptions`. Pure.
 
-    What only the caller knows stands in the spec's `meta` (`engine.commands.containers`). The process is detached there: whose it is, and
-    what becomes of it when that client goes, is decided here.
+    What only the caller knows stands in the spec's `meta` (`engine.commands.containers`). The process is
+    detached there: whose it is, and what becomes of it when that client goes, is decided here.
     """
     asked = spec.meta.get("asked")
     words: dict[str, object] = dict(asked) if isinstance(asked, dict) else {"argv": list(spec.argv)}

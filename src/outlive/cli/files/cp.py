@@ -1,9 +1,8 @@
 """`outlive cp`: files and folders between this machine, the server's, its containers and its nodes."""
 
-import sys
 import time
 
-from outlive.cli.output import plain, say, show_error, show_json
+from outlive.cli.output import draw, has_escapes, is_watched, say, show_error, show_json
 from outlive.cli.parameters import SERVER, ServerFlags, place, switch, takes
 from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size
@@ -22,9 +21,10 @@ _WORD = "PATH, or PLACE:PATH: a node, local (the server's machine), or a process
     ),
     switch("--compare", about="Compare files of the same size and time by their content, too."),
     *SERVER,
-    more="A folder is copied with all that is in it: permissions, times, links as links. What is there with the same size and "
-    "time is not sent again, and of a file that came halfway, the rest: repeat a copy that was cut. SRC/ is what is in a folder. "
-    "A file of this machine with a colon in its name is ./a:b.",
+    more="A folder is copied with all that is in it: permissions, times, links as links. What is there "
+    "with the same size and time is not sent again, and of a file that came halfway, the rest: repeat a "
+    "copy that was cut. SRC/ is what is in a folder. A file of this machine with a colon in its name is "
+    "./a:b.",
 )
 def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> int:
     """Copy; it ends with 1 where something could not be copied.
@@ -48,7 +48,7 @@ def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> int:
         said = f"{done.files} file{'s' * (done.files != 1)} copied ({shown_size(done.sent_bytes)})"
         kept = f", {done.kept} there already" if done.kept else ""
         left = f", {len(done.left_out)} left out" if done.left_out else ""
-        say(f"{plain(done.target)}: {said}{kept}{left}")
+        say(f"{done.target}: {said}{kept}{left}")
     return 1 if done.left_out else 0
 
 
@@ -64,27 +64,20 @@ class _Meter:
     """Shows at a terminal how much has arrived, in a line that is gone at the end."""
 
     def __init__(self) -> None:
-        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
+        self._is_shown = is_watched() and has_escapes()
         self._begun = self._drawn = time.monotonic()
         self._bytes = 0
-        self._width = 0
+        self._is_drawn = False
 
     def add(self, size: int) -> None:
         self._bytes += size
         now = time.monotonic()
         if not self._is_shown or now - self._begun < _UNNOTICED_S or now - self._drawn < _REDRAWN_S:
             return
-        self._drawn = now
+        self._drawn, self._is_drawn = now, True
         speed = shown_size(round(self._bytes / (now - self._begun)))
-        self._draw(f"{shown_size(self._bytes)} copied, {speed}/s")
+        draw(f"{shown_size(self._bytes)} copied, {speed}/s")
 
     def end(self) -> None:
-        if self._width:
-            self._draw("")
-            sys.stderr.write("\r")
-            sys.stderr.flush()
-
-    def _draw(self, text: str) -> None:
-        sys.stderr.write("\r" + text.ljust(self._width))
-        sys.stderr.flush()
-        self._width = max(self._width, len(text))
+        if self._is_drawn:
+            draw("")

@@ -1,15 +1,15 @@
 """The command's output to our own: in order, as fast as it is read, and what was delivered is let go of.
 
-What descendants write after the command has ended: carried on by a small program that stays as long as they hold a pipe.
+What descendants write after the command has ended: carried on by a small program that stays as long as they
+hold a pipe.
 
-A shell's background job keeps the pipe to a reader open, and the reader gets what it writes; only the shell does not wait
-for it. So do we: `leave_behind` spawns this module with our stdout and stderr, and we end.
+A shell's background job keeps the pipe to a reader open, and the reader gets what it writes; only the shell
+does not wait for it. So do we: `leave_behind` spawns this module with our stdout and stderr, and we end.
 """
 
 import contextlib
 import errno
 import os
-import select
 import sys
 from collections import deque
 from collections.abc import Callable
@@ -17,13 +17,15 @@ from collections.abc import Callable
 from outlive.cli.far import a_client
 from outlive.cli.foreground.signals import ENDING, Signals, die_here
 from outlive.cli.foreground.terminal import Screen
-from outlive.cli.output import say, tell_hidden
+from outlive.cli.output import deliver, say, tell_hidden
 from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 from outlive.core.identity import short_name
+from outlive.core.layout import Layout
+from outlive.keeper.common.spawn import python_words
 
-# The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while the reader of our output
-# is slow, 32 MiB more wait on the disk before the command does.
+# The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while the
+# reader of our output is slow, 32 MiB more wait on the disk before the command does.
 LOG_BYTES = 64 << 20
 _KEPT_STEPS = 3
 _STEP_BYTES = 8 << 20
@@ -48,6 +50,7 @@ class Delivery:
         self._process = process
         self._releases = releases
         self._gone = gone
+        self.has_failed = False  # for another reason than a reader that has left: said already
         self._closed: set[str] = set()
         self._delivered = self._redacted = 0
         self._steps: deque[Cursor] = deque()
@@ -83,19 +86,20 @@ class Delivery:
         return self._write(_DESCRIPTORS[item.stream], item.data) if screen is None else screen.take(item.data)
 
     def _write(self, descriptor: int, data: bytes) -> bool:
-        """Write all of it; False when its reader has left."""
-        view = memoryview(data)
-        while view:
-            try:
-                view = view[os.write(descriptor, view) :]
-            except BlockingIOError:  # another process made the file non-blocking
-                poll = select.poll()
-                poll.register(descriptor, select.POLLOUT)
-                poll.poll()
-            except OSError as error:
-                if error.errno not in _GONE:
-                    say(f"outlive: output cannot be written: {error.strerror}")
-                return False
+        """Write all of it; False when its reader has left, or it cannot be written any more.
+
+        Raises:
+            CannotPrint: It cannot be written, and the command is not ours to tell.
+        """
+        try:
+            deliver(descriptor, data)
+        except OSError as error:
+            if error.errno not in _GONE:
+                if not self._releases:
+                    raise
+                self.has_failed = True
+                say(f"outlive: output cannot be written: {error.strerror}")
+            return False
         return True
 
     def _release(self, size: int, cursor: Cursor) -> None:
@@ -114,12 +118,17 @@ _LOOK_S = 0.2
 _OUTPUTS = frozenset({"stdout", "stderr"})
 
 
-def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
+def leave_behind(process: Process, cursor: Cursor, state_dir: str, delivery: Delivery) -> None:
     """See to it that what comes behind `cursor` reaches our stdout and stderr, if anything still can."""
     with contextlib.suppress(OutliveError, OSError):  # what they write stays in the log
         if process.wait(_SETTLES_S, until="closed").is_closed:
+            # They have written in between.
+            while (page := process.read(cursor, raw=None)).items:
+                for item in page.items:
+                    delivery.take(item)
+                cursor = page.cursor
             return
-        words = [sys.executable, "-P", "-m", __name__, state_dir, process.process_id, str(cursor)]
+        words = [*python_words(), "-m", __name__, state_dir, process.process_id, str(cursor)]
         os.posix_spawn(
             sys.executable,
             words,
@@ -131,6 +140,10 @@ def leave_behind(process: Process, cursor: Cursor, state_dir: str) -> None:
 
 def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
     """Deliver until nothing can come any more, or no reader is left."""
+    from outlive.discovery.ownership import Ownership  # noqa: PLC0415 - of no use to `run` itself
+
+    if Ownership(Layout(state_dir)).is_stopped:
+        return  # on purpose: a new client would bring the server back
     read: set[str] = set(_OUTPUTS)
     signals = Signals()
     signals.hold()
@@ -157,7 +170,9 @@ def main(state_dir: str, process_id: str, cursor: Cursor) -> None:
 
 
 def _pass_on(process: Process, number: int) -> None:
-    """End as the signal demands, and with us what the command has left running: it got the signal, too, if its caller's group was."""
+    """End as the signal demands, and with us what the command has left running: it got the signal, too, if
+    its caller's group was.
+    """
     if number in ENDING:
         with contextlib.suppress(OutliveError):
             process.signal(number, whole_tree=True)

@@ -2,8 +2,8 @@
 
 The keys that leave a command running, as docker writes them: `DetachKeys`. Sans I/O.
 
-Our standard input from a pipe or file, to a command that cannot read it itself (it runs on another machine, or ran already when
-we came): `feed`, a thread.
+Our standard input from a pipe or file, to a command that cannot read it itself (it runs on another machine,
+or ran already when we came): `feed`, a thread.
 """
 
 import contextlib
@@ -25,7 +25,8 @@ _CTRL_MARKS = {"@": 0, "[": 27, "\\": 28, "]": 29, "^": 30, "_": 31}
 class DetachKeys:
     r"""Finds a sequence of keys in what is typed; what may be its beginning is held back until the next key.
 
-    "ctrl-p,ctrl-q": ctrl- with a letter or one of @ [ \ ] ^ _, or single characters, separated by commas. Empty: none.
+    "ctrl-p,ctrl-q": ctrl- with a letter or one of @ [ \ ] ^ _, or single characters, separated by commas.
+    Empty: none.
     """
 
     def __init__(self, text: str) -> None:
@@ -79,8 +80,8 @@ _SETTLES_S = 0.1
 class Keyboard:
     """Reads the terminal while we are in the foreground, and never in the background.
 
-    With a terminal of the command's own behind it (`keys` is there) every key goes through; else lines do, as the
-    terminal hands them out, and its end of file closes the command's input.
+    With a terminal of the command's own behind it (`keys` is there) every key goes through; else lines do, as
+    the terminal hands them out, and its end of file closes the command's input.
     """
 
     def __init__(
@@ -95,7 +96,9 @@ class Keyboard:
         detach: Callable[[], None],
         keys: DetachKeys,
     ) -> None:
-        """Type for `process`, whose pid is `pid` if it runs here; `screen` shows what it draws, if it has a terminal; `detach` ends this program."""
+        """Type for `process`, whose pid is `pid` if it runs here; `screen` shows what it draws, if it has a
+        terminal; `detach` ends this program.
+        """
         self._process = process
         self._terminal = terminal
         self._descriptor = descriptor

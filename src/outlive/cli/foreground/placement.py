@@ -1,4 +1,6 @@
-"""Where a command is to run by what it needs: the flags of `run`, what they ask for, and what is said while it waits."""
+"""Where a command is to run by what it needs: the flags of `run`, what they ask for, and what is said while
+it waits.
+"""
 
 from collections.abc import Mapping
 
@@ -48,7 +50,9 @@ def parse_needs(wanted: ForegroundOptions) -> Mapping[str, object]:
 
 
 def placed(wanted: ForegroundOptions, client: Client) -> tuple[ForegroundOptions, bool]:
-    """Return the options with the backend that the server would choose, and whether that is another machine."""
+    """Return the options with the backend that the server would choose, and whether that is another
+    machine.
+    """
     if far_url() is not None:
         return wanted, True
     if wanted.backend is None and (backend := client.default_backend()) != LOCAL:

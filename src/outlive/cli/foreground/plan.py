@@ -1,6 +1,9 @@
-"""How a command is to be run, from what the command line says and what our own descriptors are; and what `--limit` says. Pure.
+"""How a command is to be run, from what the command line says and what our own descriptors are.
 
-Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take eight times as long.
+And what `--limit` says. Pure.
+
+Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take
+eight times as long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +16,9 @@ from outlive.core.errors import InvalidRequest
 class ForegroundOptions(NamedTuple):
     """What the command line of `run` says; times are seconds.
 
-    `argv` is a program and its arguments, `line` a shell line: exactly one of them is there. `passed` are options of the start
-    that the server gets as they are, by their names in `client.StartOptions`; only those that were given.
+    `argv` is a program and its arguments, `line` a shell line: exactly one of them is there. `passed` are
+    options of the start that the server gets as they are, by their names in `client.StartOptions`; only those
+    that were given.
     """
 
     argv: tuple[str, ...] = ()
@@ -76,12 +80,17 @@ def check_options(options: ForegroundOptions) -> None:
         raise InvalidRequest(
             "invalid_params",
             "--rm needs the foreground: here nothing waits for the end of a command that is left.",
-            hint="`outlive wait ID && outlive rm ID`; the server itself forgets what is old (`docs/settings.md`).",
+            hint=(
+                "`outlive wait ID && outlive rm ID`; the server itself forgets what is old "
+                "(`docs/settings.md`)."
+            ),
         )
 
 
 class Descriptors(NamedTuple):
-    """What our own standard descriptors are: terminals, and whether stdout and stderr are one and the same file."""
+    """What our own standard descriptors are: terminals, and whether stdout and stderr are one and the same
+    file.
+    """
 
     is_stdin_terminal: bool
     is_stdout_terminal: bool
@@ -91,8 +100,8 @@ class Descriptors(NamedTuple):
 class Plan(NamedTuple):
     """How the command gets its standard streams.
 
-    `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "fed" (we read our stdin
-    and write to it: it runs where no descriptor of ours can go), "none".
+    `stdin`: "lent" (it reads our descriptor itself), "typed" (we read the terminal and write to it), "fed"
+    (we read our stdin and write to it: it runs where no descriptor of ours can go), "none".
     """
 
     stdio: Literal["pipes", "merge", "pty"]
@@ -102,8 +111,8 @@ class Plan(NamedTuple):
 def plan_run(options: ForegroundOptions, found: Descriptors) -> Plan:
     """Return how to run a command so that it notices as little of us as possible.
 
-    A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place, since only so
-    their order is kept; else a pipe for each.
+    A terminal where stdin and stdout are one; one pipe for both outputs where they go to the same place,
+    since only so their order is kept; else a pipe for each.
     """
     if options.is_detached:
         stdio: Literal["pty", "pipes"] = "pty" if options.pty else "pipes"

@@ -1,7 +1,9 @@
-"""`outlive run --key` of a command that was started before: its output again, what follows, its end; nothing is started.
+"""`outlive run --key` of a command that was started before: its output again, what follows, its end.
 
-We look on, as `outlive attach` does: the process may be another terminal's. What is typed goes to no command, and a signal that
-is to end us ends us alone; only Ctrl-C at our terminal is meant for the command.
+Nothing is started.
+
+We look on, as `outlive attach` does: the process may be another terminal's. What is typed goes to no command,
+and a signal that is to end us ends us alone; only Ctrl-C at our terminal is meant for the command.
 """
 
 import signal
@@ -28,7 +30,9 @@ def say_repeated(info: ProcessInfo) -> None:
 def look_on(
     process: Process, info: ProcessInfo, layout: Layout, *, keys: DetachKeys, is_elsewhere: bool
 ) -> ForegroundSession:
-    """Return a session that shows an earlier process from its beginning and acts on it only as a viewer does."""
+    """Return a session that shows an earlier process from its beginning and acts on it only as a viewer
+    does.
+    """
     # Start-up time: the audit log's parts are for the few calls that come here.
     from outlive.cli.operator.audit import may_show_raw  # noqa: PLC0415
 

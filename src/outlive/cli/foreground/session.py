@@ -6,13 +6,13 @@ When a command is ready: its output contains a text, or something of it listens 
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.keyboard import DetachKeys, Keyboard
-from outlive.cli.foreground.signals import ENDING, Received, Suspension, die_here, exit_as
+from outlive.cli.foreground.signals import ENDING, OURS_FAILED, Received, Suspension, die_here, exit_as
 from outlive.cli.foreground.terminal import OwnTerminal, Screen
+from outlive.cli.output import say
 from outlive.client import (
     BEGINNING,
     Completion,
@@ -108,7 +108,7 @@ class ForegroundSession:
         finally:
             self.restore()
             self._delivery.tell_hidden()
-        return exit_as(self._process, completion)
+        return (OURS_FAILED, 0) if self._delivery.has_failed else exit_as(self._process, completion)
 
     @property
     def rows(self) -> int | None:
@@ -132,12 +132,8 @@ class ForegroundSession:
         """End this program and leave the command running; for any thread."""
         self.restore()
         self._delivery.tell_hidden()
-        with contextlib.suppress(OSError, AttributeError):
-            sys.stderr.write(
-                f"\noutlive: {self._process.process_id} goes on; `outlive attach {self._process.process_id[-6:]}` "
-                "comes back to it.\n"
-            )
-            sys.stderr.flush()
+        process_id = self._process.process_id
+        say("", f"outlive: {process_id} goes on; `outlive attach {process_id[-6:]}` comes back to it.")
         self._delivery.unbind()
         os._exit(0)
 
@@ -173,8 +169,8 @@ class ForegroundSession:
                     self._send(number, by_terminal=received.by_kernel or self._is_hang_up(number))
 
     def _send(self, number: int, *, by_terminal: bool) -> None:
-        # What ends programs and was sent to us, or to our group as hosts do at a timeout, is for all that the command has
-        # started: without job control a shell has its background jobs in that group, too.
+        # What ends programs and was sent to us, or to our group as hosts do at a timeout, is for all that the
+        # command has started: without job control a shell has its background jobs in that group, too.
         is_for_all = number in ENDING and not by_terminal
         try:
             self._process.signal(number, whole_tree=is_for_all, whole_group=by_terminal)
@@ -183,7 +179,9 @@ class ForegroundSession:
                 self._process.cancel(0.0)
 
     def _is_hang_up(self, number: int) -> bool:
-        """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, and any process may send it."""
+        """Tell whether a SIGHUP means that our terminal is gone: a shell passes it on, and any process may
+        send it.
+        """
         return number == signal.SIGHUP and self._had_terminal and not _has_terminal()
 
 
@@ -200,7 +198,9 @@ _MAX_PORT = 65535
 
 
 class Readiness:
-    """What is waited for: ":8080" is a port, anything else a text of one of its streams, wherever reads cut it."""
+    """What is waited for: ":8080" is a port, anything else a text of one of its streams, wherever reads cut
+    it.
+    """
 
     def __init__(self, wanted: str) -> None:
         """Read what is wanted.

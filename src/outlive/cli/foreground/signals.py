@@ -1,6 +1,8 @@
-"""Signals that reach us and are meant for the command: taken one by one in a thread, with the process that sent them.
+"""Signals that reach us and are meant for the command: taken one by one in a thread, with the process that
+sent them.
 
-Signals between our own start and the command's: `EarlySignals` keeps them for it, and gives up when that takes long.
+Signals between our own start and the command's: `EarlySignals` keeps them for it, and gives up when that
+takes long.
 
 Ctrl-Z: the command's tree is paused, our terminal put back, we stop; `fg` or `bg` undo all that.
 
@@ -11,12 +13,11 @@ import contextlib
 import os
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Callable
 
 from outlive.cli.foreground.terminal import OwnTerminal, ignores_stop
-from outlive.cli.output import hint_of
+from outlive.cli.output import hint_of, say, show_error
 from outlive.client import Completion, OutliveError, Process
 
 TIMED_OUT = 124  # as timeout(1)
@@ -28,7 +29,7 @@ NOT_FOUND = 127
 def exit_as(process: Process, completion: Completion) -> tuple[int, int]:
     """Return (exit code, signal to die of or 0) for a command that has ended; says what a code cannot say."""
     if completion.output_lost:
-        _say(f"outlive: {completion.error or 'Some of the output is lost.'}")
+        say(f"outlive: {completion.error or 'Some of the output is lost.'}")
     if completion.error is not None:
         cause = None
         with contextlib.suppress(OutliveError):
@@ -39,7 +40,7 @@ def exit_as(process: Process, completion: Completion) -> tuple[int, int]:
         return 128 + completion.exit_signal, completion.exit_signal
     if completion.exit_code is not None:
         return completion.exit_code, 0
-    _say(f"outlive: {completion.error or 'Nobody can know how the command ended.'}")
+    say(f"outlive: {completion.error or 'Nobody can know how the command ended.'}")
     return OURS_FAILED, 0
 
 
@@ -48,34 +49,34 @@ def failed_start(error: OutliveError, program: str) -> int:
     match error.code:
         case "not_found":
             text = "No such file or directory" if "/" in program else "command not found"
-            _say(f"outlive: {program}: {text}")
+            say(f"outlive: {program}: {text}")
             if any(mark in program for mark in " |&;<>$`"):
-                _say("  For a shell line there is -c: outlive run -c 'LINE'.")
+                say("  For a shell line there is -c: outlive run -c 'LINE'.")
             return NOT_FOUND
         case "permission_denied" if "cwd" not in error.details:
             is_folder = os.path.isdir(program) and "/" in program
-            _say(f"outlive: {program}: {'Is a directory' if is_folder else 'Permission denied'}")
+            say(f"outlive: {program}: {'Is a directory' if is_folder else 'Permission denied'}")
             return CANNOT_EXECUTE
         case "argument_too_long":
-            _say(f"outlive: {program}: Argument list too long")
+            say(f"outlive: {program}: Argument list too long")
             return CANNOT_EXECUTE
-    _say(f"outlive: {error.message}")
-    if hint := hint_of(error, verb="run"):
-        _say(f"  {hint}")
+    error.hint = hint_of(error, verb="run")
+    show_error(error)
     return OURS_FAILED
 
 
 def die_of(number: int) -> None:
     """End this process by a signal, as the command was, without a core file; for the main thread."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        sys.stdout.flush()
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
     die_here(number)
 
 
 def die_here(number: int) -> None:
-    """Do the same in any thread, where the signal does what it usually does; returns only where that is nothing."""
+    """Do the same in any thread, where the signal does what it usually does.
+
+    Returns only where that is nothing.
+    """
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number == signal.SIGKILL:
@@ -85,16 +86,11 @@ def die_here(number: int) -> None:
         signal.pthread_kill(threading.get_ident(), number)
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError, AttributeError, ValueError):
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
-
-
 ENDING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
-# What ends or wakes a program that gets it, besides what cannot be caught. Left alone: SIGCHLD, the signals of
-# background terminals, SIGPIPE (our own writes cause it), and 32 and 33, which the C library keeps for itself.
+# What ends or wakes a program that gets it, besides what cannot be caught. Left alone: SIGCHLD, the signals
+# of background terminals, SIGPIPE (our own writes cause it), and 32 and 33, which the C library keeps for
+# itself.
 _NOT_TAKEN = {
     signal.SIGKILL,
     signal.SIGSTOP,
@@ -117,19 +113,19 @@ class Received:
     __slots__ = ("by_kernel", "number")
 
     def __init__(self, number: int, *, by_kernel: bool) -> None:
-        """Keep both."""
         self.number = number
         self.by_kernel = by_kernel
 
 
 class Signals:
-    """Takes signals in a thread of its own, from `begin` on; before, they wait (or, before `hold`, do what they do).
+    """Takes signals in a thread of its own, from `begin` on.
+
+    Before, they wait (or, before `hold`, do what they do).
 
     `hold` comes before any other thread is started: each inherits what is blocked.
     """
 
     def __init__(self) -> None:
-        """Choose what is taken; what we were started with as ignored stays so (nohup(1))."""
         self._taken = {
             number
             for number in signal.valid_signals() - _NOT_TAKEN
@@ -161,7 +157,8 @@ class Signals:
 def stop_here(*, whole_group: bool) -> None:
     """Stop this process as Ctrl-Z stops a program; returns when it is continued.
 
-    With `whole_group` the others of our process group, too, as a terminal does: a shell waits for all of a job.
+    With `whole_group` the others of our process group, too, as a terminal does: a shell waits for all of a
+    job.
     """
     if whole_group:
         os.kill(0, signal.SIGTSTP)
@@ -230,7 +227,10 @@ class Suspension:
     """Stops us together with the command. Any thread may ask for it; one stops, the others return at once."""
 
     def __init__(self, process: Process, terminal: OwnTerminal | None, *, is_elsewhere: bool = False) -> None:
-        """Suspend `process`; `terminal` is ours, if it may be raw. On another machine it cannot be seen what it ignores."""
+        """Suspend `process`; `terminal` is ours, if it may be raw.
+
+        On another machine it cannot be seen what it ignores.
+        """
         self._is_elsewhere = is_elsewhere
         self._process = process
         self._terminal = terminal

@@ -1,9 +1,10 @@
-"""Asking for the command: what it is given of ours (folder, environment, standard input), once and for certain.
+"""Asking for the command: what it is given of ours (folder, environment, standard input), once and for
+certain.
 
 What a program inherits from its shell besides folder and environment: closed descriptors, ignored signals.
 
-The keeper spawns commands with none of that. Where ours is not the usual, a shell sets it and becomes the command. Umask and
-niceness travel with every start (`client.options`).
+The keeper spawns commands with none of that. Where ours is not the usual, a shell sets it and becomes the
+command. Umask and niceness travel with every start (`client.options`).
 """
 
 import contextlib
@@ -31,7 +32,7 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
-from outlive.keeper.common.project import own_project, project_root
+from outlive.keeper.common.project import own_folder, own_project, project_root
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before cannot be known any more.
@@ -42,7 +43,6 @@ class Surroundings:
     """Ours, as they were found; `found` is to be called before anything else is opened."""
 
     def __init__(self, environment: Mapping[str, str], closed: Sequence[int], ignored: Sequence[int]) -> None:
-        """Keep the environment, closed standard descriptors and numbers of ignored signals."""
         self.environment = environment
         self.closed = tuple(closed)
         self.ignored = tuple(ignored)
@@ -91,7 +91,9 @@ class Surroundings:
 
 
 def _environment() -> Mapping[str, str]:
-    """Return the environment as it was before Python added to it (LC_CTYPE, PEP 538), without our own token."""
+    """Return the environment as it was before Python added to it (LC_CTYPE, PEP 538), without our own
+    token.
+    """
     try:
         with open("/proc/self/environ", "rb") as file:
             raw = file.read()
@@ -126,7 +128,8 @@ def start(
         plan: How it gets its standard streams.
         size: Rows and columns of its terminal.
         surroundings: What else it is to find as we did.
-        loan: Holds what keeps our standard input lent while the command waits for its turn or for an approval.
+        loan: Holds what keeps our standard input lent while the command waits for its turn or for an
+            approval.
 
     Raises:
         OutliveError: It does not run.
@@ -163,7 +166,8 @@ def start(
 def start_elsewhere(
     client: Client, options: ForegroundOptions, plan: Plan, *, size: tuple[int, int] | None
 ) -> Process:
-    """Start what the command line says on another machine: of our folder only the project's name goes over, of our environment nothing.
+    """Start what the command line says on another machine: of our folder only the project's name goes over,
+    of our environment nothing.
 
     Raises:
         OutliveError: It does not run.
@@ -184,7 +188,7 @@ def start_elsewhere(
 def _start_options(
     options: ForegroundOptions, plan: Plan, surroundings: Surroundings, size: tuple[int, int] | None
 ) -> StartOptions:
-    folder = os.getcwd() if options.cwd is None else os.path.abspath(options.cwd)
+    folder = own_folder() if options.cwd is None else os.path.abspath(options.cwd)
     ours = surroundings.environment
     environment: dict[str, str | None] = dict(ours)
     if options.cwd is not None:
@@ -201,7 +205,7 @@ def _start_options(
     environment.update(_variables(options.env))
     wanted: StartOptions = {
         "title": _title(options),
-        "project": project_root(folder),
+        "project": own_project() if options.cwd is None else project_root(folder),
         "cwd": folder,
         "env": environment,
         "env_secrets": secrets,
@@ -270,7 +274,7 @@ def _lent(client: Client, layout: Layout, process_id: str) -> Iterator[None]:
         keeper = KeeperClient(layout, greets=False)
     except BackendUnavailable:
         client.list(limit=1)  # starts the server, and that the keeper
-        keeper = KeeperClient(layout, greets=False)
+        keeper = KeeperClient(layout, greets=False, is_served=True)
     with keeper:
         try:
             keeper.ask({"op": "lend", "id": process_id}, fds=[0])

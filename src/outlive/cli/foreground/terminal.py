@@ -1,14 +1,17 @@
-"""Our own terminal while a command has one of its own behind it: raw mode, size, and everything as it was before.
+"""Our own terminal while a command has one of its own behind it: raw mode, size, and everything as it was
+before.
 
 What a command draws on our terminal: `Screen`, which can hold it back while a Ctrl-Z is looked after.
 
-The command's own terminal, seen from outside: what its Ctrl-Z means now. Reads /proc and the terminal's settings.
+The command's own terminal, seen from outside: what its Ctrl-Z means now. Reads /proc and the terminal's
+settings.
 
 When a full-screen program leaves its screen: `LeaveWatch`, bytes in, bytes out. Sans I/O.
 
-Ctrl-Z makes such a program put the terminal back, stop itself, and draw everything anew once it goes on. Behind a terminal
-of its own, with no shell above it, it cannot stop (the kernel does not stop orphaned process groups, setpgid(2)) and draws
-anew at once. That part is held back until we are in the foreground again.
+Ctrl-Z makes such a program put the terminal back, stop itself, and draw everything anew once it goes on.
+Behind a terminal of its own, with no shell above it, it cannot stop (the kernel does not stop orphaned
+process groups, setpgid(2)) and draws anew at once. That part is held back until we are in the foreground
+again.
 """
 
 import contextlib
@@ -33,7 +36,6 @@ class LeaveWatch:
     """
 
     def __init__(self) -> None:
-        """Nothing was seen."""
         self.has_left = self.has_entered = False
         self._tail = b""
         self._held = b""
@@ -80,10 +82,12 @@ _CC = 6  # place of the control characters in what tcgetattr returns
 
 
 class OwnTerminal:
-    """The terminal at a descriptor. May be used from any thread; `restore` may be called any number of times."""
+    """The terminal at a descriptor.
+
+    May be used from any thread; `restore` may be called any number of times.
+    """
 
     def __init__(self, descriptor: int) -> None:
-        """Remember how it is set now; nothing is changed yet."""
         self._descriptor = descriptor
         self._before = termios.tcgetattr(descriptor)
         self._lock = threading.Lock()
@@ -91,7 +95,9 @@ class OwnTerminal:
         self._is_changed = self.is_raw = False
 
     def make_raw(self) -> None:
-        """Pass every key on as it is (cfmakeraw(3)): the command's own terminal makes of it what is to be made."""
+        """Pass every key on as it is (cfmakeraw(3)): the command's own terminal makes of it what is to be
+        made.
+        """
         with self._lock:
             if self._is_over:
                 return
@@ -131,8 +137,8 @@ class OwnTerminal:
                 self._set(self._before)
 
     def _set(self, attributes: list[object]) -> None:
-        # Without SIGTTOU a process in the background may set its terminal, too (tty_ioctl(4)); a terminal that was
-        # hung up takes nothing any more.
+        # Without SIGTTOU a process in the background may set its terminal, too (tty_ioctl(4)); a terminal
+        # that was hung up takes nothing any more.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         try:
             with contextlib.suppress(termios.error):
@@ -192,8 +198,8 @@ _STOP_BIT = 1 << (signal.SIGTSTP - 1)
 class InnerTerminal(NamedTuple):
     """One look at it.
 
-    `suspend_key`: the byte that suspends, b"" where there is none. `makes_signal`: the terminal makes SIGTSTP of it; else
-    the program reads it as a key. `has_own_jobs`: a shell inside looks after its jobs itself.
+    `suspend_key`: the byte that suspends, b"" where there is none. `makes_signal`: the terminal makes SIGTSTP
+    of it; else the program reads it as a key. `has_own_jobs`: a shell inside looks after its jobs itself.
     """
 
     suspend_key: bytes
@@ -202,7 +208,9 @@ class InnerTerminal(NamedTuple):
 
 
 def look_at(pid: int) -> InnerTerminal | None:
-    """Return what is known of the terminal of the command with that main process; None when it has none (any more)."""
+    """Return what is known of the terminal of the command with that main process; None when it has none (any
+    more).
+    """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()

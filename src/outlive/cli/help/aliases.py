@@ -1,8 +1,10 @@
-"""Words of other programs that outlive understands (`translated`), and what it says to those that it does not (`suggestion`). Pure.
+"""Words of other programs that outlive understands (`translated`), and what it says to those that it does not
+(`suggestion`). Pure.
 
-People type what docker, pueue, tmux, pm2, systemctl, kubectl, screen and nohup have taught them. A word that means the same here is an
-alias; one that means nothing here gets a sentence that names what does. No sentence for a mistyped word names a verb that ends or removes
-something: a person may type what is proposed without reading it.
+People type what docker, pueue, tmux, pm2, systemctl, kubectl, screen and nohup have taught them. A word that
+means the same here is an alias; one that means nothing here gets a sentence that names what does. No sentence
+for a mistyped word names a verb that ends or removes something: a person may type what is proposed without
+reading it.
 
 Tables and functions of words only: every call of the program imports this.
 """
@@ -61,7 +63,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "unpause": ("resume",),
     }
 )
-# Words of docker, kubectl and process-compose for what outlive has one kind of: left out before and behind a verb.
+# Words of docker, kubectl and process-compose for what outlive has one kind of: left out before and behind a
+# verb.
 _KINDS = frozenset(
     {"container", "process", "pod", "pods", "po", "deployment", "deployments", "deploy", "job", "jobs"}
 )
@@ -72,7 +75,8 @@ _SIGNALLING = frozenset({"kill", "signal"})
 _is_signal = re.compile(r"-(?:[0-9]{1,2}|(?:SIG)?[A-Z][A-Z0-9]{1,8})").fullmatch
 # What `status`, which lists, shows of a process that is named.
 _OF_ONE = MappingProxyType({"status": ("inspect",)})
-# What a word means where nothing follows it: docker's `info` is about the whole, foreman's `start` about all services.
+# What a word means where nothing follows it: docker's `info` is about the whole, foreman's `start` about all
+# services.
 _ALONE = MappingProxyType({"info": ("doctor",), "start": ("up",)})
 
 # A word that is no verb -> what does what it means. Whole sentences, shown behind "No such command".
@@ -80,11 +84,17 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
             ("save", "dump", "resurrect", "startup", "unstartup", "enable", "disable", "daemon-reload"),
-            "Nothing has to be saved: processes outlive terminal, client and server. `outlive service install` starts the server at every boot.",
+            (
+                "Nothing has to be saved: processes outlive terminal, client and server. `outlive service "
+                "install` starts the server at every boot."
+            ),
         ),
         **dict.fromkeys(
             ("build", "pull", "push", "images", "image", "commit", "tag-image", "volume", "network", "login"),
-            "outlive makes no images. `outlive run --backend docker --image IMAGE -- PROGRAM` runs in one that Docker has.",
+            (
+                "outlive makes no images. `outlive run --backend docker --image IMAGE -- PROGRAM` runs in "
+                "one that Docker has."
+            ),
         ),
         **dict.fromkeys(
             ("apply", "compose"),
@@ -107,11 +117,17 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
                 "respawn-pane",
                 "patch",
             ),
-            "A process keeps its command: `outlive restart ID` runs it again, `outlive run --name NAME --replace -- PROGRAM` puts another in its place.",
+            (
+                "A process keeps its command: `outlive restart ID` runs it again, `outlive run --name NAME "
+                "--replace -- PROGRAM` puts another in its place."
+            ),
         ),
         **dict.fromkeys(
             ("group", "groups", "parallel"),
-            "A group is made by its first process: `outlive run -d --group NAME --group-limit COUNT -- PROGRAM`.",
+            (
+                "A group is made by its first process: `outlive run -d --group NAME --group-limit COUNT -- "
+                "PROGRAM`."
+            ),
         ),
         **dict.fromkeys(
             ("shell", "sh", "bash", "zsh", "console"),
@@ -128,7 +144,10 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
                 "select-pane",
                 "windows",
             ),
-            "outlive draws no windows: `outlive terminal new` opens a shell that stays, `outlive attach ID` shows one process.",
+            (
+                "outlive draws no windows: `outlive terminal new` opens a shell that stays, `outlive attach "
+                "ID` shows one process."
+            ),
         ),
         **dict.fromkeys(
             ("port", "ports", "port-forward", "expose"),
@@ -136,11 +155,17 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             ("clean", "flush", "system", "reset"),
-            "`outlive df` shows what takes the disk, `outlive prune --dry-run` what has ended and would be forgotten.",
+            (
+                "`outlive df` shows what takes the disk, `outlive prune --dry-run` what has ended and would "
+                "be forgotten."
+            ),
         ),
         **dict.fromkeys(
             ("kill-server", "shutdown", "poweroff", "daemon", "quit", "exit"),
-            "The server ends by its Ctrl-C or SIGTERM, and nothing that runs ends with it; `outlive keeper status` shows what lives.",
+            (
+                "The server ends by `outlive stop-server`, and nothing that runs ends with it; `outlive "
+                "keeper status` shows what lives."
+            ),
         ),
         **dict.fromkeys(
             ("login-server", "auth", "whoami"),
@@ -148,25 +173,45 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             ("configure", "settings", "env", "source-file", "source"),
-            "`outlive config show` shows every setting; `outlive inspect ID` what a process was started with.",
+            (
+                "`outlive config show` shows every setting; `outlive inspect ID` what a process was started "
+                "with."
+            ),
         ),
-        "diff": "`outlive inspect ID` shows what a process was started with, `outlive events` what changes from now on.",
+        "diff": (
+            "`outlive inspect ID` shows what a process was started with, `outlive events` what "
+            "changes from now on."
+        ),
         "after": "`outlive wait ID && outlive run -- PROGRAM` runs one after another.",
-        "enqueue": "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` runs so many at once; the others wait in line.",
-        "stash": "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` lets commands wait for their turn.",
+        "enqueue": (
+            "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` runs so many at once; the "
+            "others wait in line."
+        ),
+        "stash": (
+            "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` lets commands wait for their turn."
+        ),
         "cron": "`outlive run -d -- PROGRAM` starts it now; cron(8) or a systemd timer can call that.",
-        "check": "`outlive doctor` shows what this machine offers, `outlive policy check` what the rules say of a command.",
+        "check": (
+            "`outlive doctor` shows what this machine offers, `outlive policy check` what the rules "
+            "say of a command."
+        ),
         "export": "`outlive service install` writes the units of systemd for the server.",
         "create": "`outlive run -d --name NAME -- PROGRAM` starts a process.",
         "update-self": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
         "upgrade": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
-        "is-active": "`outlive ps NAME` shows it; `outlive wait --timeout 0 NAME` says by its exit code whether it runs (124).",
+        "is-active": (
+            "`outlive ps NAME` shows it; `outlive wait --timeout 0 NAME` says by its exit code "
+            "whether it runs (124)."
+        ),
         **dict.fromkeys(
             ("ping", "health", "cluster-info"), "`outlive doctor` shows whether all is well here."
         ),
         **dict.fromkeys(
             ("mask", "unmask", "reset-failed", "is-failed", "is-enabled"),
-            "Processes are no units: `outlive ps -a` shows how each has ended, `outlive service status` the server's own units.",
+            (
+                "Processes are no units: `outlive ps -a` shows how each has ended, `outlive service status` "
+                "the server's own units."
+            ),
         ),
         **dict.fromkeys(
             ("journalctl", "journal"), "`outlive logs NAME` prints a process's output, `-f` goes on."
@@ -215,7 +260,10 @@ FLAGS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("--no-trunc", "--watch-only"), "`outlive inspect ID` shows a command whole."),
         **dict.fromkeys(
             ("--timestamps", "--previous"),
-            "Each run has an output of its own: `outlive ps -a` lists them; `--since TIME` begins at a moment.",
+            (
+                "Each run has an output of its own: `outlive ps -a` lists them; `--since TIME` begins at a "
+                "moment."
+            ),
         ),
         **dict.fromkeys(
             ("--delay", "--after"), "`outlive wait ID && outlive run -- PROGRAM` runs one after another."
@@ -227,7 +275,10 @@ FLAGS: Mapping[str, str] = MappingProxyType(
 
 
 def about_flag(flag: str) -> str:
-    """Return a sentence on what to use instead of a flag that a verb lacks; empty for one that nothing is known of."""
+    """Return a sentence on what to use instead of a flag that a verb lacks.
+
+    Empty for one that nothing is known of.
+    """
     return FLAGS.get(flag, "")
 
 
@@ -237,10 +288,11 @@ _CLOSE = 0.66  # of difflib's measure: "tpo" is "top", "lgos" is "logs"
 
 
 def translated(words: Sequence[str]) -> list[str]:
-    """Return a command line in outlive's own verbs, from one that begins with a verb of outlive's or another program's.
+    """Return a command line in outlive's own verbs, from one that begins with a verb of outlive's or another
+    program's.
 
-    A verb of ours stays as it is, whatever stands behind it: only a signal before the first name (`kill -9 web`) and tmux's
-    target (`attach -t web`) are put where our own verbs take them.
+    A verb of ours stays as it is, whatever stands behind it: only a signal before the first name (`kill -9
+    web`) and tmux's target (`attach -t web`) are put where our own verbs take them.
     """
     if not words:
         return []
@@ -274,7 +326,8 @@ ALIAS_LINE = (
 )
 # screen has flags in the place of verbs.
 _OF_SCREEN = MappingProxyType({"-ls": ("ps",), "-list": ("ps",), "-r": ("attach",), "-x": ("attach",)})
-# tmux names what it means by -t; its windows and panes are of no use here. A window of a terminal's own is printed by -p.
+# tmux names what it means by -t; its windows and panes are of no use here. A window of a terminal's own is
+# printed by -p.
 _TARGETING = frozenset(
     {"a", "attach", "attach-session", "capture-pane", "has-session", "kill-session", "send-keys"}
 )

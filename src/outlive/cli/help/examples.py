@@ -1,4 +1,7 @@
-"""Command lines that work, by verb: help pages and man pages end with them. A test has the parser read each."""
+"""Command lines that work, by verb: help pages and man pages end with them.
+
+A test has the parser read each.
+"""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -107,6 +110,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "mcp": (
             ("outlive mcp --mcp-tools lean", "what `outlive install` writes into a host's configuration"),
         ),
+        "stop-server": (("outlive stop-server", "the next call of outlive starts one again"),),
         "keeper status": (("outlive keeper status", ""),),
         "keeper upgrade": (("outlive keeper upgrade", "after an upgrade of outlive"),),
         "keeper stop": (("outlive keeper stop --kill", "end everything that runs here"),),

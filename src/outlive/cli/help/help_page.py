@@ -1,4 +1,7 @@
-"""The help of a verb or a group as text: usage, sentences, examples, arguments, flags, verbs by topic. Pure."""
+"""The help of a verb or a group as text: usage, sentences, examples, arguments, flags, verbs by topic.
+
+Pure.
+"""
 
 import textwrap
 from collections.abc import Sequence
@@ -107,7 +110,9 @@ def _wrapped(text: str, indent: str) -> str:
 
 
 def _example_block(examples: Sequence[tuple[str, str]]) -> str:
-    """Return examples, each line with what it is for behind it, or above it where one of them does not fit."""
+    """Return examples, each line with what it is for behind it, or above it where one of them does not
+    fit.
+    """
     width = max(len(line) for line, _ in examples)
     if all(width + len(purpose) + 6 <= _WIDTH for _, purpose in examples):
         lines = [

@@ -24,7 +24,8 @@ def _kept_already(_item: Output | Gap) -> None:
 
 
 def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -> int:
-    """Print what is there and what comes; return 1 when a text was looked for and not found.
+    """Print what is there and what comes; return 1 when a text was looked for and not found, 3 when not all
+    of it is there.
 
     `keep` takes each piece that comes, before the log is read for it.
     """
@@ -41,8 +42,17 @@ def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -
                 shower.redacted += item.redacted
             else:
                 shower.printer.gap(number, item.start, item.end)
-    shower.tell_hidden()
-    return 0
+    return _outcome(shower, process, is_found=True)
+
+
+def _outcome(shower: LogShower, process: Process, *, is_found: bool) -> int:
+    return shower.outcome(is_found=is_found, losses=losses_of(process))
+
+
+def losses_of(process: Process) -> list[int | None]:
+    """Return how many bytes of a process's output are lost, if any are (see `LogShower.outcome`)."""
+    info = process.info()
+    return [info.lost_bytes] if info.output_lost else []
 
 
 def _follow_matches(shower: LogShower, process: Process, text: str, keep: Keep) -> int:
@@ -55,8 +65,7 @@ def _follow_matches(shower: LogShower, process: Process, text: str, keep: Keep) 
             found = shower.show_matches(search) or found
     found = shower.show_matches(search) or found
     found = shower.show_last(search) or found
-    shower.tell_hidden()
-    return 0 if found else 1
+    return _outcome(shower, process, is_found=found)
 
 
 @contextlib.contextmanager

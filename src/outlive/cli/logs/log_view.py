@@ -1,23 +1,26 @@
-"""One log and what of it is shown: `LogView`, `LogShower`. Reads files and prints; the server is not asked for anything.
+"""One log and what of it is shown: `LogView`, `LogShower`.
 
-How `outlive logs` prints: as the process wrote it (`RawPrinter`), or a line of JSON for each piece (`JsonPrinter`).
+Reads files and prints; the server is not asked for anything.
+
+How `outlive logs` prints: as the process wrote it (`RawPrinter`), or a line of JSON for each piece
+(`JsonPrinter`).
 """
 
 import codecs
-import json
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from outlive.cli.moments import parse_since
-from outlive.cli.output import say, tell_hidden
+from outlive.cli.output import deliver, say, show_json, tell_hidden
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.redactions import Redactions, redacted_member
-from outlive.store.folder import UNFILTERED
+from outlive.store.end_sentences import loss_sentence
+from outlive.store.folder import UNFILTERED, read_folder
 from outlive.store.log_mask import hiding_of_folder
 from outlive.store.output_log import OutputChunk, OutputLog
 from outlive.store.search.log_lines import LogLine
@@ -30,10 +33,18 @@ class Printer(Protocol):
     """Takes what is to be shown; it waits for a slow reader."""
 
     def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:
-        """Show bytes of a stream (0 stdout, 1 stderr) that end at offset `end`; so many secrets are stars in them."""
+        """Show bytes of a stream (0 stdout, 1 stderr) that end at offset `end`.
+
+        So many secrets are stars in them.
+        """
 
     def gap(self, stream: int, start: int, end: int) -> None:
         """Say that these bytes are not kept any more."""
+
+    def lost(self, lost_bytes: int | None) -> None:
+        """Say that so many bytes that were written never came into the log, or were cut from its end (None:
+        not known how many).
+        """
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Show lines that match."""
@@ -44,11 +55,15 @@ class RawPrinter:
 
     def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:  # noqa: ARG002 -- the protocol's
         """Show bytes."""
-        _write((sys.stdout, sys.stderr)[stream].fileno(), data)
+        deliver(1 + stream, data)
 
     def gap(self, stream: int, start: int, end: int) -> None:  # noqa: ARG002 -- the protocol's
         """Say how many are missing."""
         say(f"outlive: {end - start} bytes of output are not kept any more")
+
+    def lost(self, lost_bytes: int | None) -> None:
+        """Say it in a sentence."""
+        say(f"outlive: {loss_sentence(lost_bytes)}")
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Show lines, those around them included; neighbours of one stream in one write."""
@@ -57,7 +72,9 @@ class RawPrinter:
 
 
 def joined(lines: Sequence[LogLine]) -> Iterator[tuple[int, bytes, int]]:
-    """Yield neighbours of one stream in one piece, those around them included: the stream, the bytes, and their end."""
+    """Yield neighbours of one stream in one piece, those around them included: the stream, the bytes, and
+    their end.
+    """
     pieces: list[bytes] = []
     for place, line in enumerate(lines):
         if line.before or line.after:
@@ -69,10 +86,12 @@ def joined(lines: Sequence[LogLine]) -> Iterator[tuple[int, bytes, int]]:
 
 
 class JsonPrinter:
-    """Objects with the members of /v1: {type, data, end}, {type, gap, from, to, end}, or a match. Text is UTF-8."""
+    """Objects with the members of /v1: {type, data, end}, {type, gap, from, to, end}, or a match.
+
+    Text is UTF-8.
+    """
 
     def __init__(self) -> None:
-        """Begin."""
         decoder = codecs.getincrementaldecoder("utf-8")
         self._decoders = (decoder("replace"), decoder("replace"))
 
@@ -80,16 +99,20 @@ class JsonPrinter:
         """Show text; a character that is cut here comes with the next piece."""
         text = self._decoders[stream].decode(data)
         if text:
-            _write_json({"type": _NAMES[stream], "data": text, "end": end} | redacted_member(redacted))
+            show_json({"type": _NAMES[stream], "data": text, "end": end} | redacted_member(redacted))
 
     def gap(self, stream: int, start: int, end: int) -> None:
         """Say what is missing."""
-        _write_json({"type": _NAMES[stream], "gap": True, "from": start, "to": end, "end": end})
+        show_json({"type": _NAMES[stream], "gap": True, "from": start, "to": end, "end": end})
+
+    def lost(self, lost_bytes: int | None) -> None:
+        """Say it with the members that describe a process."""
+        show_json({"output_lost": True, "lost_bytes": lost_bytes})
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         """Show lines, each with where it lies."""
         for line in lines:
-            _write_json(
+            show_json(
                 {
                     "type": _NAMES[line.stream],
                     "offset": line.offset,
@@ -106,19 +129,10 @@ def _text(line: bytes) -> str:
     return line.decode("utf-8", "replace")
 
 
-def _write_json(document: dict[str, object]) -> None:
-    _write(sys.stdout.fileno(), json.dumps(document).encode() + b"\n")
-
-
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 _STREAMS = {"stdout": frozenset({0}), "stderr": frozenset({1}), "both": frozenset({0, 1})}
 _READ_BYTES = 256 * 1024
 _MATCHES = 1000  # found in one turn before they are printed
+CUT = 3  # exit code: not all of the output that was asked for is there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,6 +173,7 @@ class LogShower:
         streams: 0 for stdout, 1 for stderr.
         cursor: Where it begins.
         redacted: How many secrets were stars in what was shown.
+        is_cut: Whether a part of what was to be shown is not there (any more).
     """
 
     def __init__(
@@ -175,27 +190,31 @@ class LogShower:
         Without a printer it is shown as the process wrote it, or in JSON.
         """
         hiding = None if view.raw or is_hidden else hiding_of_folder(layout, process_id)
-        folder = layout.process(process_id)
+        self._folder = folder = layout.process(process_id)
+        self._process_id = ProcessId(process_id)
         self._log = OutputLog(f"{folder}/{UNFILTERED}" if view.unfiltered else folder, hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]
         self.printer: Printer = printer or (JsonPrinter() if view.as_json else RawPrinter())
         self.cursor = self._start()
         self.redacted = 0
+        self.is_cut = False
 
     @property
     def end(self) -> Cursor:
         """Where the log ends now."""
         return self._log.end
 
-    def show(self) -> int:
-        """Print what is there."""
+    def show(self, *, losses: Sequence[int | None] | None = None) -> int:
+        """Print what is there; return the exit code. Without `losses` (see `outcome`) they are read from the
+        folder.
+        """
+        losses = self._losses() if losses is None else losses
         if self.view.grep is not None:
             search = self.search(self.view.grep)
             found = self.show_matches(search)
             found = self.show_last(search) or found
-            self.tell_hidden()
-            return 0 if found else 1
+            return self.outcome(is_found=found, losses=losses)
         cursor, redactions = self.cursor, Redactions()
         while chunks := self._log.read(cursor, _READ_BYTES):
             for chunk in chunks:
@@ -208,13 +227,36 @@ class LogShower:
                     self.redacted += redacted
                     self.printer.data(chunk.stream, chunk.data, chunk.end, redacted=redacted)
             cursor = OutputChunk.after(cursor, chunks)
-        self.tell_hidden()
-        return 0
+        return self.outcome(is_found=True, losses=losses)
 
-    def tell_hidden(self) -> None:
-        """Tell a person how many secrets are stars in what was shown; in JSON it stands with each piece."""
+    def outcome(self, *, is_found: bool, losses: Sequence[int | None]) -> int:
+        """Tell how many secrets are stars in what was shown, and what of it is missing; return the exit code.
+
+        `losses` has how many bytes are lost if any are (None: not known how many). In JSON the secrets stand
+        with each piece.
+        """
         if not self.view.as_json:
             tell_hidden(self.redacted, by="--raw")
+        for lost_bytes in losses:
+            self.printer.lost(lost_bytes)
+        begins = (self.cursor.stdout, self.cursor.stderr)
+        gaps = [self._log.gap(stream) for stream in self.streams]
+        released = [
+            gap for gap, stream in zip(gaps, self.streams, strict=True) if gap and gap[1] > begins[stream]
+        ]
+        self.is_cut = bool(losses or released)
+        if self.is_cut:
+            return CUT
+        return 0 if is_found else 1
+
+    def _losses(self) -> list[int | None]:
+        if self.view.unfiltered:  # no record says how much of that there was
+            return []
+        found = read_folder(self._folder, self._process_id, is_live=True)
+        if found is None:  # its folder was removed by hand
+            return [None]
+        record = found[0].record
+        return [record.lost_bytes] if record.output_lost else []
 
     def show_matches(self, search: LogSearch) -> bool:
         """Print the finished lines that match and were not printed yet; return whether there were any."""

@@ -1,7 +1,8 @@
-"""`outlive logs`: the output of a process, from the log itself: whole, the last lines, matching lines, or as it comes.
+"""`outlive logs`: the output of a process, from the log itself: whole, the last lines, matching lines, or as
+it comes.
 
-Reads the files (this machine's user owns them; no server needs to hold them in memory, or to run) and asks the server
-only to follow (`log_follow`), and for a name that the folder does not show.
+Reads the files (this machine's user owns them; no server needs to hold them in memory, or to run) and asks
+the server only to follow (`log_follow`), and for a name that the folder does not show.
 """
 
 import os
@@ -9,10 +10,11 @@ import os
 from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.cli.output import say
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import BackendUnavailable, InvalidRequest
 from outlive.core.identity import LAST, SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
+from outlive.keeper.common.project import working_folder
 
 
 @takes(
@@ -40,7 +42,7 @@ from outlive.discovery.state_folder import layout_of
     *SERVER,
 )
 def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object) -> int:
-    """Print output; return 1 when a text was looked for and not found."""
+    """Print output; return 1 when a text was looked for and not found, 3 when not all of it is there."""
     if stream not in {"stdout", "stderr", "both"}:
         raise UsageError("Invalid value for --stream: stdout, stderr or both")
     if wanted["grep"] is None and (wanted["context"] or wanted["ignore_case"]):
@@ -52,7 +54,7 @@ def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object
     if name is None:
         from outlive.cli.services.project_file import find_file  # noqa: PLC0415 -- start-up time
 
-        if find_file(os.getcwd()) is not None and (code := _show_services(view, server)) is not None:
+        if find_file(working_folder()) is not None and (code := _show_services(view, server)) is not None:
             return code
         name = LAST
     return _show(layout_of(server.state_dir), name, view, server)
@@ -87,11 +89,17 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
     from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
     from outlive.cli.processes import connected, find_process  # noqa: PLC0415
 
-    with connected(server) as client:
-        process = find_process(client, process_id or name)
-        if not view.follow:
-            return _show_file(layout, process.process_id, view)
-        return follow(_shower(layout, process.process_id, view), process)
+    try:
+        with connected(server) as client:
+            process = find_process(client, process_id or name)
+            if not view.follow:
+                return _show_file(layout, process.process_id, view)
+            return follow(_shower(layout, process.process_id, view), process)
+    except BackendUnavailable:
+        # Without a server a word that might be a name can only be the end of an id.
+        if view.follow or (process_id := _ending(layout, name)) is None:
+            raise
+        return _show_file(layout, process_id, view)
 
 
 def _show_file(layout: Layout, process_id: str, view: LogView) -> int:
@@ -107,7 +115,10 @@ def _show_file(layout: Layout, process_id: str, view: LogView) -> int:
     kept = look_unfiltered(layout.process(process_id))
     if kept is None:
         text = "Nothing was kept beside this process's output."
-        hint = "MCP's run keeps what enters a final tail, head or grep. Leave the filter out, and use --tail or --grep here."
+        hint = (
+            "MCP's run keeps what enters a final tail, head or grep. Leave the filter out, and use "
+            "--tail or --grep here."
+        )
         raise InvalidRequest("invalid_params", text, hint=hint)
     found = _shower(layout, process_id, view).show()
     if kept.exit_code_before is not None and not view.as_json:
@@ -129,7 +140,7 @@ def _shower(layout: Layout, process_id: str, view: LogView) -> LogShower:
 def _show_far(name: str, view: LogView) -> int:
     """Show a log of another server."""
     from outlive.cli.far import a_client  # noqa: PLC0415 -- as above
-    from outlive.cli.logs.log_follow import fetched, follow  # noqa: PLC0415 -- as above
+    from outlive.cli.logs.log_follow import fetched, follow, losses_of  # noqa: PLC0415 -- as above
     from outlive.cli.processes import find_process  # noqa: PLC0415 -- as above
 
     if view.since is not None and "." not in view.since:
@@ -139,7 +150,9 @@ def _show_far(name: str, view: LogView) -> int:
         process = find_process(client, name)
         with fetched(process, raw=view.raw) as (layout, keep):
             shower = LogShower(layout, process.process_id, view, is_hidden=True)
-            return follow(shower, process, keep=keep) if view.follow else shower.show()
+            if view.follow:
+                return follow(shower, process, keep=keep)
+            return shower.show(losses=losses_of(process))
 
 
 def _known_here(layout: Layout, name: str) -> str | None:
@@ -149,6 +162,11 @@ def _known_here(layout: Layout, name: str) -> str | None:
     # A name, a short id and a pid the server alone knows; what none of these can be is the end of an id.
     if len(name) < SHORT_LENGTH or name.isdigit() or number_of(name) is not None or is_name(name):
         return None
+    return _ending(layout, name)
+
+
+def _ending(layout: Layout, name: str) -> str | None:
+    """Return the one process whose id ends so."""
     try:
         folders = os.listdir(layout.processes)
     except OSError:

@@ -1,12 +1,14 @@
-"""`outlive search`: a text or a regular expression in the output of all processes, newest first, each match with what its process is called.
+"""`outlive search`: a text or a regular expression in the output of all processes, newest first, each match
+with what its process is called.
 
-The server searches (`engine.output_search`) and answers in slices: a match is shown when it is found, and Ctrl-C ends the search there, too.
+The server searches (`engine.output_search`) and answers in slices: a match is shown when it is found, and
+Ctrl-C ends the search there, too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from outlive.cli.output import plain, progress, say, show, show_json, tell_hidden
+from outlive.cli.output import say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     GROUP,
     OPTIONAL_NAMES,
@@ -18,7 +20,8 @@ from outlive.cli.parameters import (
     switch,
     takes,
 )
-from outlive.cli.processes import connected, find_process, parse_tags
+from outlive.cli.processes import connected, find_process, parse_tags, seen
+from outlive.cli.progress import progress
 from outlive.cli.tables import shown_size
 from outlive.client import Client, FoundLine, FoundLines
 from outlive.core.identity import short_name
@@ -55,7 +58,10 @@ def search(
     tags: list[str],
     server: ServerFlags,
 ) -> int:
-    """Print the lines that match in the output of all processes, the newest first; return 1 when there are none."""
+    """Print the lines that match in the output of all processes, the newest first.
+
+    Return 1 when there are none.
+    """
     project = own_project()
     found = hidden = searched = left = 0
     with (
@@ -77,7 +83,8 @@ def search(
                 tags=parse_tags(tags) or None,
                 each=limit,
             ):
-                # Before its lines are shown: what was looked for may be among them, and the search is stopped just then.
+                # Before its lines are shown: what was looked for may be among them, and the search is stopped
+                # just then.
                 searched, left = searched + answer.searched_bytes, answer.left_bytes
                 for line in answer.matches:
                     if server.as_json:
@@ -93,14 +100,17 @@ def search(
 
 @contextmanager
 def _tells_how_far(looked: Callable[[], tuple[int, int]]) -> Iterator[None]:
-    """Say how much was searched and how much was left when a person stops the search: what was not found may be in the rest."""
+    """Say how much was searched and how much was left when a person stops the search: what was not found may
+    be in the rest.
+    """
     try:
         yield
     except KeyboardInterrupt:
         searched, left = looked()
         if left:
             say(
-                f"outlive: stopped after {shown_size(searched)} of {shown_size(searched + left)}, the newest output first"
+                f"outlive: stopped after {shown_size(searched)} of {shown_size(searched + left)}, the "
+                "newest output first"
             )
         raise
 
@@ -122,14 +132,13 @@ def _label(line: FoundLine, project: str | None) -> str:
 
 
 def _show(line: FoundLine, label: str, *, is_first: bool, has_context: bool) -> None:
-    # What another program wrote must not be obeyed by this terminal: the lines of many come together here.
     if has_context and not is_first:
         show("--")
     for one in line.before:
-        show(f"{label}- {plain(one, _LINE)}")
-    show(f"{label}: {plain(line.line, _LINE)}")
+        show(f"{label}- {seen(one, _LINE)}")
+    show(f"{label}: {seen(line.line, _LINE)}")
     for one in line.after:
-        show(f"{label}- {plain(one, _LINE)}")
+        show(f"{label}- {seen(one, _LINE)}")
 
 
 def _show_json(line: FoundLine) -> None:

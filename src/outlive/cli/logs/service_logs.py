@@ -1,12 +1,14 @@
-"""`outlive logs` without an id where a project has services: the output of all of them, each line with its service's name."""
+"""`outlive logs` without an id where a project has services: the output of all of them, each line with its
+service's name.
+"""
 
 import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from outlive.cli.far import far_url
-from outlive.cli.logs.log_follow import fetched
-from outlive.cli.logs.log_view import LogShower, LogView, joined
+from outlive.cli.logs.log_follow import fetched, losses_of
+from outlive.cli.logs.log_view import CUT, LogShower, LogView, joined
 from outlive.cli.moments import parse_since
 from outlive.cli.parameters import UsageError
 from outlive.cli.services.output_follow import ServiceFollow
@@ -14,6 +16,7 @@ from outlive.cli.services.printer import ServicePrinter
 from outlive.cli.services.settlement import until_settled
 from outlive.client import Client, Cursor, OutliveError, StackInfo
 from outlive.core.layout import Layout
+from outlive.store.end_sentences import loss_sentence
 from outlive.store.search.log_lines import LogLine
 
 _DRAIN_S = 5.0
@@ -23,10 +26,12 @@ _STREAMS = ("stdout", "stderr")
 
 
 def show_services(client: Client, layout: Layout, stack: StackInfo, view: LogView) -> int:
-    """Print the output of every service's newest process; with `follow` what comes, across restarts, until nothing runs.
+    """Print the output of every service's newest process.
+
+    With `follow` what comes, across restarts, until nothing runs.
 
     Returns:
-        0; 1 when a text was looked for and not found, 130 after Ctrl-C.
+        0; 1 when a text was looked for and not found, 3 when not all of a log is there, 130 after Ctrl-C.
     """
     _check(view)
     printer = ServicePrinter(
@@ -38,11 +43,12 @@ def show_services(client: Client, layout: Layout, stack: StackInfo, view: LogVie
     if view.follow:
         code = _follow(client, layout, stack, view, printer)
     else:
+        is_cut = False
         for one in stack.services:
             if one.process_id is not None:
-                _show(client, layout, one.process_id, view, _NamedPrinter(printer, one.name))
+                is_cut |= _show(client, layout, one.process_id, view, _NamedPrinter(printer, one.name))
             printer.finish(one.name)
-        code = 0
+        code = CUT if is_cut else 0
     return code or (_NOTHING if view.grep is not None and not printer.has_printed else 0)
 
 
@@ -70,8 +76,11 @@ class _NamedPrinter:
     def data(self, stream: int, data: bytes, end: int, *, redacted: int = 0) -> None:  # noqa: ARG002 -- the protocol's
         self._printer.feed(self._name, _STREAMS[stream], data)
 
-    def gap(self, stream: int, start: int, end: int) -> None:  # noqa: ARG002 -- the protocol's
-        self._printer.say(self._name, f"{end - start} bytes of output are not kept any more")
+    def gap(self, stream: int, start: int, end: int) -> None:
+        self._printer.gap(self._name, _STREAMS[stream], end - start)
+
+    def lost(self, lost_bytes: int | None) -> None:
+        self._printer.lack(self._name, loss_sentence(lost_bytes))
 
     def lines(self, lines: Sequence[LogLine]) -> None:
         for stream, data, end in joined(lines):
@@ -90,9 +99,11 @@ def _shower(
         yield LogShower(copy, process_id, view, is_hidden=True, printer=printer)
 
 
-def _show(client: Client, layout: Layout, process_id: str, view: LogView, printer: _NamedPrinter) -> None:
+def _show(client: Client, layout: Layout, process_id: str, view: LogView, printer: _NamedPrinter) -> bool:
+    """Show a log; return whether a part of it is not there."""
     with _shower(client, layout, process_id, view, printer) as shower:
-        shower.show()
+        shower.show(losses=None if far_url() is None else losses_of(client.get(process_id)))
+        return shower.is_cut
 
 
 def _follow(client: Client, layout: Layout, stack: StackInfo, view: LogView, printer: ServicePrinter) -> int:
@@ -117,4 +128,4 @@ def _follow(client: Client, layout: Layout, stack: StackInfo, view: LogView, pri
     except KeyboardInterrupt:
         return _INTERRUPTED
     follow.join(_DRAIN_S)
-    return 0
+    return CUT if printer.is_cut else 0

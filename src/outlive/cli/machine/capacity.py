@@ -1,4 +1,7 @@
-"""How many commands this machine can keep at a time, from its limits as they are now: `probe_capacity`. The lowest binds."""
+"""How many commands this machine can keep at a time, from its limits as they are now: `probe_capacity`.
+
+The lowest binds.
+"""
 
 import contextlib
 import os
@@ -10,27 +13,28 @@ from outlive.keeper.supervisor.starts.launcher import most_processes
 from outlive.keeper.supervisor.starts.prepared_folders import descriptors_of_folders
 
 _TASKS_EACH = 2  # the command and its shim
-# The keeper's own memory for a live command: its shim and its part of the supervisor (decision 126). The command's own comes on top.
-_BYTES_EACH = {"program": 86 << 10, "fork": 489 << 10}
+# The keeper's own memory for a live command: its shim and its part of the supervisor (decision 126). The
+# command's own comes on top.
+_BYTES_EACH = 86 << 10
 
 
-def probe_capacity(supervisor: int | None, *, live: int, shims: str) -> tuple[int, str, str]:
-    """Return how many commands may live at a time, those that do included, the limit that binds, and all of it in words.
+def probe_capacity(supervisor: int | None, *, live: int) -> tuple[int, str, str]:
+    """Return how many commands may live at a time, those that do included, the limit that binds, and all of
+    it in words.
 
     Args:
         supervisor: Its pid where a keeper runs; else what we may have ourselves stands for it.
         live: How many commands it keeps.
-        shims: "program" or "fork".
     """
     pid = supervisor or os.getpid()
-    rooms = {name: max(live, room) for name, room in _rooms(pid, live, shims)}
+    rooms = {name: max(live, room) for name, room in _rooms(pid, live)}
     binding = min(rooms, key=lambda name: rooms[name])
     others = ", ".join(f"{name} {room}" for name, room in sorted(rooms.items(), key=lambda one: one[1])[1:4])
     words = f"{rooms[binding]} commands at a time, by {binding}"
     return rooms[binding], binding, f"{words} (then {others})" if others else words
 
 
-def _rooms(pid: int, live: int, shims: str) -> Iterator[tuple[str, int]]:
+def _rooms(pid: int, live: int) -> Iterator[tuple[str, int]]:
     """Yield each limit's name and how many commands have room within it."""
     files = _limit_of(pid, "Max open files")
     if files is not None:
@@ -45,7 +49,7 @@ def _rooms(pid: int, live: int, shims: str) -> Iterator[tuple[str, int]]:
     for group, most, now in _groups(pid):
         yield f"pids.max of {group}", live + (most - now) // _TASKS_EACH
     if (free := _free_memory()) is not None:
-        yield "memory of the keeper", live + free // _BYTES_EACH[shims]
+        yield "memory of the keeper", live + free // _BYTES_EACH
 
 
 def _limit_of(pid: int, name: str) -> int | None:
@@ -71,7 +75,9 @@ def _tasks(uid: int | None = None) -> int:
 
 
 def _groups(pid: int) -> Iterator[tuple[str, int, int]]:
-    """Yield the control groups above a process that bound its tasks: path, limit, tasks now (cgroups(7), pids)."""
+    """Yield the control groups above a process that bound its tasks: path, limit, tasks now (cgroups(7),
+    pids).
+    """
     for kind, controller in (("cgroup2", ""), ("cgroup", "pids")):
         root, path = mount_point(kind, controller), group_of(controller, pid)
         while root and path:

@@ -1,4 +1,7 @@
-"""`outlive completion`: the shells' scripts for completing outlive's words. Which words: `outlive.cli.completion`."""
+"""`outlive completion`: the shells' scripts for completing outlive's words.
+
+Which words: `outlive.cli.completion`.
+"""
 
 import os
 from collections.abc import Mapping
@@ -10,8 +13,8 @@ from outlive.core.errors import ConfigInvalid
 
 _READABLE = 0o644
 
-# Each script passes the words up to the cursor as they are, and gets one candidate a line. Where there is none the
-# shell completes files.
+# Each script passes the words up to the cursor as they are, and gets one candidate a line. Where there is
+# none the shell completes files.
 _BASH = """\
 # Completion of outlive for bash: source this, or put it where bash-completion looks.
 _outlive_completion() {
@@ -88,7 +91,7 @@ def completion(*, shell: str, install: bool, as_json: bool) -> int:
         if as_json:
             show_json({"shell": shell, "script": script})
         else:
-            show(script.rstrip("\n"))
+            show(*script.splitlines())
         return 0
     path = script_path(shell, os.environ)
     change = FileChange(path=path, old=read_text(path), new=script)
@@ -105,7 +108,8 @@ def completion(*, shell: str, install: bool, as_json: bool) -> int:
         show("Unless ~/.zshrc has it already, add: fpath+=~/.zfunc; autoload -Uz compinit; compinit")
     if shell == "bash":
         show(
-            "It needs the package bash-completion; without it add to ~/.bashrc: source <(outlive completion bash)"
+            "It needs the package bash-completion; without it add to ~/.bashrc: source <(outlive "
+            "completion bash)"
         )
     return 0
 

@@ -1,7 +1,8 @@
-"""What to install or to set for a line of `outlive doctor` that is not well: `CURES`, and those that depend on what was found.
+"""What to install or to set for a line of `outlive doctor` that is not well: `CURES`, and those that depend
+on what was found.
 
-Pure. What was found, and what follows from it, is `probes`' business. A line without a cure here is always well, or names a thing
-that nothing depends on.
+Pure. What was found, and what follows from it, is `probes`' business. A line without a cure here is always
+well, or names a thing that nothing depends on.
 """
 
 from collections.abc import Mapping
@@ -22,8 +23,12 @@ CURES: Mapping[str, str] = {
     "memfd": f"Linux 3.17 or newer; {_SECCOMP}",
     "pty splice": "Linux 5.12 or newer",
     "hole punching": f"ext4, XFS, Btrfs or tmpfs under the state folder: {_OTHER_FOLDER}",
-    "/proc children": "/proc mounted, and a kernel with CONFIG_PROC_CHILDREN (those of distributions have it)",
-    "limits by group": "a control group for the keeper: docs/sandbox.md has the two lines for its unit (Delegate=)",
+    "/proc children": (
+        "/proc mounted, and a kernel with CONFIG_PROC_CHILDREN (those of distributions have it)"
+    ),
+    "limits by group": (
+        "a control group for the keeper: docs/sandbox.md has the two lines for its unit (Delegate=)"
+    ),
     "IPv6 loopback": "sysctl net.ipv6.conf.lo.disable_ipv6=0, or nothing: 127.0.0.1 does the same",
     "shell": "install bash (Debian: apt-get install bash; Alpine: apk add bash)",
 }
@@ -37,7 +42,10 @@ _LANDLOCK = "Linux 6.2 or newer, with `landlock` among the kernel's security mod
 
 # By the limit that binds, as `capacity` names it.
 _ROOM: Mapping[str, str] = {
-    "open files": "a higher hard limit for the keeper: LimitNOFILE= in its unit, `ulimit -Hn` or limits.conf(5) without one",
+    "open files": (
+        "a higher hard limit for the keeper: LimitNOFILE= in its unit, `ulimit -Hn` or "
+        "limits.conf(5) without one"
+    ),
     "pid_max": "sysctl kernel.pid_max=4194304",
     "threads-max": "a higher kernel.threads-max (sysctl)",
     "processes of": "a higher `ulimit -u` (limits.conf(5)), or LimitNPROC= in the keeper's unit",
@@ -61,7 +69,9 @@ def cure_of_capacity(limit: str) -> str:
 
 
 def cure_of_state_folder(degraded: str | None, trouble: str) -> str:
-    """Return how the state folder can be written again, by what its file system reports and by what trying to write said."""
+    """Return how the state folder can be written again, by what its file system reports and by what trying to
+    write said.
+    """
     match degraded:
         case "disk_full":
             return f"free space (`outlive prune`), or {_OTHER_FOLDER}"
@@ -71,13 +81,15 @@ def cure_of_state_folder(degraded: str | None, trouble: str) -> str:
             return _OTHER_FOLDER if trouble else f"make it again, or {_OTHER_FOLDER}"
 
 
-SHIMS_MISSING = (
-    "install a wheel that holds the program (pip install --force-reinstall --only-binary outlive outlive), or one that is "
-    "compiled here: a C compiler (Debian: gcc libc6-dev, or musl-tools) and --no-binary outlive, in a checkout `make setup`"
+PROGRAM_MISSING = (
+    "install a wheel that holds the program (pip install --force-reinstall --only-binary outlive "
+    "outlive), or a C compiler (Debian: gcc libc6-dev, or musl-tools; ziglang from PyPI) that the first "
+    "start compiles it with, in a checkout `make setup`"
 )
-SHIMS_SWITCHED_OFF = f"unset {SHIM_VARIABLE} where the keeper is started, then `outlive keeper upgrade`"
-SHIMS_NOT_EXECUTED = "install outlive anew, on a file system that is not mounted noexec"
-SHIMS_OF_EARLIER_KEEPER = "`outlive keeper upgrade`; what runs goes on"
-DESKTOP = "install notify-send, and run the server in a desktop session; or use a webhook (docs/notify.md)"
-TELEMETRY_ADDRESS = "OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 (OTLP over HTTP), and no other OTEL_EXPORTER_OTLP_PROTOCOL than http/protobuf"
+PROGRAM_NAMED = f"unset {SHIM_VARIABLE} where the keeper is started"
+PROGRAM_NOT_EXECUTED = "install outlive anew, on a file system that is not mounted noexec"
+TELEMETRY_ADDRESS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 (OTLP over HTTP), and no other "
+    "OTEL_EXPORTER_OTLP_PROTOCOL than http/protobuf"
+)
 TELEMETRY_AWAY = "start the collector, or name another address (docs/telemetry.md)"

@@ -1,16 +1,22 @@
 """`outlive doctor`: what this machine offers, what is degraded, and to what."""
 
 from outlive import __version__
+from outlive.cli.columns import cells, wrapped
 from outlive.cli.machine.probes import ProbeResult, find_out
 from outlive.cli.machine.telemetry_probe import probe_telemetry
-from outlive.cli.output import show, show_json
+from outlive.cli.output import Painted, plain, show, show_json, terminal_width
 from outlive.cli.parameters import JSON, STATE_DIR, takes
 from outlive.discovery.state_folder import layout_of
+
+_NARROWEST = 10  # cells of what was found out, however narrow the terminal
 
 
 @takes(STATE_DIR, JSON)
 def doctor(*, state_dir: str | None, as_json: bool) -> int:
-    """Print the findings; return the exit code: 1 when something that outlive cannot do without is missing."""
+    """Print the findings.
+
+    Return the exit code: 1 when something that outlive cannot do without is missing.
+    """
     root = layout_of(state_dir).root
     findings = [*find_out(root), *probe_telemetry(), *_nodes(root)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
@@ -67,27 +73,42 @@ def _as_json(finding: ProbeResult) -> dict[str, object]:
 
 
 def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
-    from rich.console import Console  # noqa: PLC0415 -- start-up time: only this verb draws
-    from rich.table import Table  # noqa: PLC0415 -- as above
-    from rich.text import Text  # noqa: PLC0415 -- as above
-
-    table = Table(box=None, pad_edge=False, show_header=False)
-    for finding in findings:
-        if finding.is_ok:
-            mark, detail = "[green]ok[/]", finding.detail
-        elif finding.importance == "fact":
-            mark, detail = "no", finding.detail
-        else:
-            mark = "[red]missing[/]" if finding.importance == "required" else "[yellow]degraded[/]"
-            detail = f"{finding.detail}; so {finding.consequence}"
-        if not finding.is_ok and finding.cure:
-            detail += f". Cure: {finding.cure}"
-        table.add_row(mark, finding.name, Text(detail))
-    Console().print(table)
+    width = terminal_width()
+    marks = [_mark(finding) for finding in findings]
+    first = max(len(mark) for mark, _ in marks)
+    second = max(cells(plain(finding.name)) for finding in findings)
+    for finding, (mark, colour) in zip(findings, marks, strict=True):
+        name = plain(finding.name)
+        head = f"{' ' * (first - len(mark))}  {name}{' ' * (second - cells(name))}  "
+        indent = first + second + 4
+        detail = plain(_detail(finding))
+        lines = [detail] if width is None else wrapped(detail, max(width - indent, _NARROWEST))
+        show(
+            (Painted(mark, colour) if colour else mark, head + lines[0]),
+            *(" " * indent + line for line in lines[1:]),
+        )
     degraded = sum(not finding.is_ok and finding.importance == "optional" for finding in findings)
     if not is_usable:
-        show("\noutlive cannot run here.")
+        show("", "outlive cannot run here.")
     elif degraded:
-        show(f"\noutlive runs here; {degraded} of {len(findings)} things are degraded as said above.")
+        show("", f"outlive runs here; {degraded} of {len(findings)} things are degraded as said above.")
     else:
-        show("\noutlive runs here, and nothing is degraded.")
+        show("", "outlive runs here, and nothing is degraded.")
+
+
+def _mark(finding: ProbeResult) -> tuple[str, str]:
+    """Return the word in front of a finding, and its colour; a fact that is not so has none."""
+    if finding.is_ok:
+        return "ok", "32"
+    if finding.importance == "fact":
+        return "no", ""
+    return ("missing", "31") if finding.importance == "required" else ("degraded", "33")
+
+
+def _detail(finding: ProbeResult) -> str:
+    detail = finding.detail
+    if not finding.is_ok and finding.importance != "fact":
+        detail += f"; so {finding.consequence}"
+    if not finding.is_ok and finding.cure:
+        detail += f". Cure: {finding.cure}"
+    return detail

@@ -1,4 +1,5 @@
-"""`outlive install` and `outlive uninstall`: our entry in the configuration of an MCP host, or of all that are there.
+"""`outlive install` and `outlive uninstall`: our entry in the configuration of an MCP host, or of all that
+are there.
 
 What a host's file looks like is in `hosts`; this file reads it, shows what changes, writes, and reports.
 """
@@ -24,7 +25,8 @@ from outlive.cli.machine.program_path import program_words, short_lived
 from outlive.cli.output import say, show, show_diff, show_error, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.core.errors import ConfigInvalid
-from outlive.discovery.state_folder import layout_of, working_folder
+from outlive.discovery.state_folder import layout_of
+from outlive.keeper.common.project import working_folder
 
 _SECRET = 0o600  # a user's file may come to hold keys of other servers
 _SHARED = 0o666  # a project's is committed
@@ -161,7 +163,10 @@ def _chosen(host: str | None, all_hosts: bool, wish: _Wish) -> Sequence[str]:  #
 
 
 def _carry_out(hosts: Sequence[str], wish: _Wish, *, is_list: bool, as_json: bool) -> int:
-    """Change each host's file and report it; with several, one that fails keeps no other one from being done."""
+    """Change each host's file and report it.
+
+    With several, one that fails keeps no other one from being done.
+    """
     documents: list[Mapping[str, object]] = []
     warnings: dict[str, None] = {}  # each is said once, in the order in which they came
     is_done = failed = False
@@ -200,8 +205,9 @@ def _carry_out(hosts: Sequence[str], wish: _Wish, *, is_list: bool, as_json: boo
 def _change(host_name: str, wish: _Wish) -> _Outcome:
     host = HOSTS[host_name]
     is_project = wish.is_project or host_name == PORTABLE
-    path = config_path(host, os.environ, project_folder=working_folder() if is_project else None)
-    old = read_text(path)
+    project = working_folder() if is_project else None
+    path = config_path(host, os.environ, project_folder=project)
+    old = read_text(path, project)
     program = None if wish.program is None else [*_program(host_name), *wish.program]
     is_ours = False
     try:
@@ -210,7 +216,7 @@ def _change(host_name: str, wish: _Wish) -> _Outcome:
         elif old is None or entry_in(old, host, wish.name) is None:
             new = old
         else:
-            new, is_ours = _without_us(path, old, host, wish.name)
+            new, is_ours = _without_us(path, project, old, host, wish.name)
     except NotEditable as error:
         raise ConfigInvalid(
             "config_invalid",
@@ -221,7 +227,7 @@ def _change(host_name: str, wish: _Wish) -> _Outcome:
             else "Paste this there by hand:\n"
             + with_entry("", host, wish.name, program=program).rstrip("\n"),
         ) from None
-    change = FileChange(path=path, old=old, new=new)
+    change = FileChange(path=path, old=old, new=new, project=project)
     backup = None
     if change.is_needed and not wish.is_dry_run:
         backup = change.apply(mode=_SHARED if is_project else _SECRET, is_backed_up=not is_ours)
@@ -234,12 +240,12 @@ def _program(host_name: str) -> Sequence[str]:
     return ["outlive"] if host_name == PORTABLE else program_words()
 
 
-def _without_us(path: str, old: str, host: Host, name: str) -> tuple[str | None, bool]:
+def _without_us(path: str, project: str | None, old: str, host: Host, name: str) -> tuple[str | None, bool]:
     """Return the text without our entry, None to remove the file, and whether all of the old text is ours.
 
     Where the file is what we have made of a backup, or of nothing, that is what it becomes again.
     """
-    backups = backup_texts(path)
+    backups = backup_texts(path, project)
     before = text_before(old, host, name, backups=[*backups, ""])
     if before is not None and (before or "" in backups):
         return before, False
@@ -271,7 +277,8 @@ def _warning(host_name: str, wish: _Wish) -> str | None:
         return None
     return (
         f"{program[0]} lies in {folder}, whose content may be removed at any time: "
-        "install outlive for good (pipx install, uv tool install, or an environment of your own), and do this again."
+        "install outlive for good (pipx install, uv tool install, or an environment of your own), and do "
+        "this again."
     )
 
 

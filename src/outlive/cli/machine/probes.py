@@ -1,10 +1,11 @@
-"""What this machine offers, tried out rather than guessed: one small function for each thing outlive stands on.
+"""What this machine offers, tried out rather than guessed: one small function for each thing outlive stands
+on.
 
 Each returns a `ProbeResult`. Nothing is changed for longer than the probe lasts; probe files have no name.
 
 Which control groups this user may use: looked for where the kernel says that we are, and tried out.
 
-Which kind of shim commands get here, and why if it is the larger one (decision 126).
+Whether the keeper has its program (decision 126).
 """
 
 import contextlib
@@ -14,7 +15,6 @@ import pty
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 import tty
@@ -28,13 +28,13 @@ from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.command import Profile
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
-from outlive.discovery.keeper import find_shim
+from outlive.discovery.keeper import program_path
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
+from outlive.keeper.common.program import obstacle_of
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
-from outlive.observability.notify.desktop import why_no_desktop
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:
@@ -74,30 +74,18 @@ def _try_group(parent: str, *, needed: tuple[str, ...]) -> tuple[bool, str]:
 _PATIENCE_S = 5.0
 
 
-def probe_shims(state_dir: str) -> tuple[bool, str, str]:
-    """Return whether shims are a program of their own, what there is to say about it, and what to do if they are not."""
-    path = os.environ.get(SHIM_VARIABLE) or find_shim()
-    if path is None:
-        return False, "none is shipped for this machine, and none was compiled", cures.SHIMS_MISSING
-    if not path.startswith("/"):
-        return False, f"switched off: {SHIM_VARIABLE} is {path!r}", cures.SHIMS_SWITCHED_OFF
-    try:
-        done = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        why = getattr(error, "strerror", None) or error
-        return False, f"{path} cannot be executed: {why}", cures.SHIMS_NOT_EXECUTED
-    if done.returncode:
-        return False, f"{path} is no program for shims", cures.SHIMS_NOT_EXECUTED
-    if keeper_status(state_dir).get("shims") == "fork":
-        without = "but the keeper that runs was started without it, or could not execute it (see its log)"
-        return False, f"{path}; {without}", cures.SHIMS_OF_EARLIER_KEEPER
-    return True, path, ""
+def probe_program(state_dir: str) -> tuple[bool, str, str]:
+    """Return whether the keeper has its program, what there is to say about it, and what to do if not.
+
+    Compiles none.
+    """
+    path = os.environ.get(SHIM_VARIABLE) or program_path(Layout(state_dir))
+    if path is None or not (os.path.exists(path) or SHIM_VARIABLE in os.environ):
+        return False, "none is shipped for this machine, and none was compiled", cures.PROGRAM_MISSING
+    if (obstacle := obstacle_of(path)) is None:
+        return True, path, ""
+    is_named = SHIM_VARIABLE in os.environ
+    return False, obstacle, cures.PROGRAM_NAMED if is_named else cures.PROGRAM_NOT_EXECUTED
 
 
 def keeper_status(state_dir: str) -> dict[str, object]:
@@ -116,7 +104,9 @@ _CANNOT_WRITE = "nothing can be started: what runs goes on, and can be read, end
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """One line of `outlive doctor`: `consequence` says what happens without it, `cure` what to install or to set."""
+    """One line of `outlive doctor`: `consequence` says what happens without it, `cure` what to install or to
+    set.
+    """
 
     name: str
     is_ok: bool
@@ -129,7 +119,7 @@ class ProbeResult:
 def find_out(state_dir: str) -> list[ProbeResult]:
     """Try everything; `state_dir` need not exist, its nearest existing parent is tried then."""
     folder = existing_folder(state_dir)
-    shims = probe_shims(state_dir)
+    program = probe_program(state_dir)
     return [
         _kernel(),
         _attempt("splice", lambda: _splice_into_file(folder), "required", "outlive cannot run here"),
@@ -153,36 +143,24 @@ def find_out(state_dir: str) -> list[ProbeResult]:
         _attempt("/proc children", _children, "required", "outlive cannot run here"),
         _control_groups("cgroup v2", probe_cgroup_v2()),
         _control_groups("cgroup v1 freezer", probe_cgroup_v1()),
-        _capacity(state_dir, is_program=shims[0]),
+        _capacity(state_dir),
         _pipe_pages(),
-        _shims(*shims),
-        *_bounds(ask_offers(state_dir)),
+        _program(*program),
+        *_bounds(ask_offers(state_dir, program=program[1] if program[0] else "")),
         _attempt("IPv6 loopback", _ipv6, "optional", "only 127.0.0.1 is served"),
         _shell(),
-        _desktop(),
         _state_folder(state_dir, folder),
     ]
 
 
-def _desktop() -> ProbeResult:
-    reason = why_no_desktop(os.environ)
+def _program(is_there: bool, detail: str, cure: str) -> ProbeResult:  # noqa: FBT001 - as it was found
     return ProbeResult(
-        name="desktop notices",
-        is_ok=reason is None,
-        importance="fact",
-        detail=reason or "notify-send, over the session bus",
-        cure="" if reason is None else cures.DESKTOP,
-    )
-
-
-def _shims(is_program: bool, detail: str, cure: str) -> ProbeResult:  # noqa: FBT001 - as it was found
-    return ProbeResult(
-        name="shims",
-        is_ok=is_program,
+        name="program",
+        is_ok=is_there,
+        importance="required",
         detail=detail,
         cure=cure,
-        consequence="each is a fork of a Python process: a start costs 0.15 ms more of a processor, and a live command "
-        "400 KB more",
+        consequence="no keeper starts, and no command; where a C compiler is, the first start compiles it",
     )
 
 
@@ -195,8 +173,8 @@ def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
         is_ok=not missing,
         detail=", ".join(found) or "no control group can be made below the keeper's",
         cure=cures.CURES["limits by group"] if missing else "",
-        consequence=f"limits of {', '.join(missing)} hold for each process only, and where that is not possible a "
-        "command with one is refused (sandbox_unavailable)",
+        consequence=f"limits of {', '.join(missing)} hold for each process only, and where that is not "
+        "possible a command with one is refused (sandbox_unavailable)",
     )
     for profile, obstacle in offers.obstacles.items():
         if profile is not Profile.OPEN:
@@ -334,13 +312,11 @@ def _children() -> str:
         return "the kernel lists children"
 
 
-def _capacity(state_dir: str, *, is_program: bool) -> ProbeResult:
+def _capacity(state_dir: str) -> ProbeResult:
     keeper = keeper_status(state_dir)
     part = keeper.get("supervisor")
     pid = part.get("pid") if isinstance(part, dict) else None
-    most, limit, detail = probe_capacity(
-        pid, live=int(str(keeper.get("processes", 0))), shims="program" if is_program else "fork"
-    )
+    most, limit, detail = probe_capacity(pid, live=int(str(keeper.get("processes", 0))))
     return ProbeResult(
         name="capacity",
         is_ok=most >= _FEW_COMMANDS,
@@ -396,7 +372,10 @@ def _state_folder(state_dir: str, folder: str) -> ProbeResult:
     return ProbeResult(
         name="state folder",
         is_ok=is_ok,
-        detail=f"{f'{degraded}: ' if degraded else ''}{state_dir} ({_file_system(folder)}, {free} MiB free, a file takes {made_ms:.1f} ms{trouble})",
+        detail=(
+            f"{f'{degraded}: ' if degraded else ''}{state_dir} ({_file_system(folder)}, {free} MiB "
+            f"free, a file takes {made_ms:.1f} ms{trouble})"
+        ),
         importance="required",
         consequence="" if is_ok else _CANNOT_WRITE,
         cure="" if is_ok else cures.cure_of_state_folder(degraded, trouble),
@@ -404,7 +383,9 @@ def _state_folder(state_dir: str, folder: str) -> ProbeResult:
 
 
 def _file_system(folder: str) -> str:
-    """Return the type of the file system that holds `folder`, by the longest mount point above it (proc(5))."""
+    """Return the type of the file system that holds `folder`, by the longest mount point above it
+    (proc(5)).
+    """
     path = os.path.realpath(folder)
     best, kind = "", "unknown"
     with (

@@ -1,7 +1,9 @@
-"""How others call this very installation: words for configuration files that go on working from any folder and after an upgrade.
+"""How others call this very installation: words for configuration files that go on working from any folder
+and after an upgrade.
 
-What changes with an upgrade is what lies inside of an environment: pipx, uv and a new `python -m venv` make that anew, and a
-link or a script on the PATH outside of it stays. So that one is preferred where it leads here.
+What changes with an upgrade is what lies inside of an environment: pipx, uv and a new `python -m venv` make
+that anew, and a link or a script on the PATH outside of it stays. So that one is preferred where it leads
+here.
 """
 
 import os
@@ -19,8 +21,8 @@ def program_words() -> list[str]:
     """Return the words that run `outlive`, the first one absolute.
 
     In this order: a link or script of that name on the PATH, outside of every environment, that leads to this
-    installation (~/.local/bin/outlive of pipx and `uv tool`); the name by which it was called, and the script beside
-    this Python; this Python itself, by a name that has no version in it.
+    installation (~/.local/bin/outlive of pipx and `uv tool`); the name by which it was called, and the script
+    beside this Python; this Python itself, by a name that has no version in it.
     """
     beside = os.path.join(os.path.dirname(sys.executable), _COMMAND)
     called = os.path.abspath(shutil.which(sys.argv[0]) or sys.argv[0])

@@ -52,14 +52,17 @@ def install(*, system: bool, account: str, state_dir: str | None, dry_run: bool,
     code = _carry_out(scope, changes, calls_after=calls, dry_run=dry_run, as_json=as_json)
     if scope == "user" and not as_json and not _lingers():
         say(
-            "The user's systemd ends at the last logout, and everything with it; `loginctl enable-linger` keeps it."
+            "The user's systemd ends at the last logout, and everything with it; `loginctl "
+            "enable-linger` keeps it."
         )
     return code
 
 
 @takes(_SYSTEM, DRY_RUN, JSON)
 def uninstall(*, system: bool, dry_run: bool, as_json: bool) -> int:
-    """Stop and disable the server, leave the keeper to itself, remove both units; return the exit code as above.
+    """Stop and disable the server, leave the keeper to itself, remove both units.
+
+    Return the exit code as above.
 
     No process is ended: the keeper stays for as long as it has something to keep.
     """
@@ -84,7 +87,9 @@ def uninstall(*, system: bool, dry_run: bool, as_json: bool) -> int:
 
 @takes(_SYSTEM, STATE_DIR, JSON)
 def status(*, system: bool, state_dir: str | None, as_json: bool) -> int:
-    """Show what is installed, what systemd says of it, and which keeper keeps the commands; return the exit code.
+    """Show what is installed, what systemd says of it, and which keeper keeps the commands.
+
+    Return the exit code.
 
     Returns:
         1 when systemd cannot be asked or a unit is not active.
@@ -244,11 +249,11 @@ def _carry_out(
         show_json({"ok": is_done, "absent": absence, "files": files, "calls": typed})
     elif not is_done:
         say(f"outlive: {absence}: the files are in place, systemd was not called.")
-        say("  Where systemd runs:\n    " + "\n    ".join(typed))
+        say("  Where systemd runs:", *(f"    {words}" for words in typed))
         say("  Without it: `outlive keeper run` and `outlive serve`, each looked after by whatever you have.")
     elif changes:
         show("Nothing was written. These would be called:" if dry_run else "Done, and called:")
-        show("  " + "\n  ".join(typed))
+        show(*(f"  {words}" for words in typed))
     return 0 if is_done else 1
 
 

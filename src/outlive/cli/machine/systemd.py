@@ -67,7 +67,8 @@ RestartSec=1
 WantedBy={target}
 """
 
-# In a user's unit only what needs no privilege; in the system's also what hides nothing that a command's cwd may name.
+# In a user's unit only what needs no privilege; in the system's also what hides nothing that a command's cwd
+# may name.
 _HARDENING: Mapping[Scope, Sequence[str]] = {
     "user": ("NoNewPrivileges=yes", "LockPersonality=yes", "RestrictRealtime=yes", "RestrictSUIDSGID=yes"),
     "system": (
@@ -94,7 +95,8 @@ class UnitPlan:
     """What the units are made from.
 
     `program` are the words that run outlive, the first one absolute; `account` runs a system's units;
-    `unit_file` is where the server's unit will lie; `owns_state_dir` lets systemd make /var/lib/outlive for it.
+    `unit_file` is where the server's unit will lie; `owns_state_dir` lets systemd make /var/lib/outlive for
+    it.
     """
 
     scope: Scope
@@ -160,7 +162,6 @@ class Systemd:
     """The service manager of this machine, or of this user."""
 
     def __init__(self, scope: Scope) -> None:
-        """Take the scope; nothing is asked yet."""
         self._words = ["systemctl", "--user"] if scope == "user" else ["systemctl"]
         self._scope = scope
 

@@ -1,4 +1,6 @@
-"""The line of `outlive doctor` about OpenTelemetry: where a server that is started here would send spans and metrics, and whether it could."""
+"""The line of `outlive doctor` about OpenTelemetry: where a server that is started here would send spans and
+metrics, and whether it could.
+"""
 
 import os
 import socket
@@ -11,7 +13,7 @@ from outlive.config import resolve
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.errors import OutliveError
 from outlive.discovery.config_files import read_config_files
-from outlive.discovery.state_folder import working_folder
+from outlive.keeper.common.project import working_folder
 from outlive.observability.telemetry import INSTALL, has_packages, why_not_sent
 
 _PATIENCE_S = 1.0

@@ -1,7 +1,7 @@
 """`outlive ui`: the page of this machine's processes, opened in a browser.
 
-The server writes a file that opens the page once, for a minute; this starts a browser with that file's path. Which callers the server
-does that for is decided there (`frontends.web.door`).
+The server writes a file that opens the page once, for a minute; this starts a browser with that file's path.
+Which callers the server does that for is decided there (`frontends.web.door`).
 """
 
 import http.client
@@ -15,13 +15,15 @@ from urllib.parse import quote
 
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import SERVER, ServerFlags, option, switch, takes
+from outlive.core.documents import decode_json
 from outlive.core.errors import BackendUnavailable, error_from_slug
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 
 _PATH = "/ui/codes"
 _ANSWER_S = 20.0  # a code is made in milliseconds; a busy machine may take seconds to tell which program asks
-# What tells that programs here have a screen. Without one a text browser would take the terminal, and show nothing.
+# What tells that programs here have a screen. Without one a text browser would take the terminal, and show
+# nothing.
 _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
 
 
@@ -34,8 +36,8 @@ _SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
         default="admin",
     ),
     *SERVER,
-    more="The page is opened with a file that counts once, for a minute, and only for you. From another machine open the "
-    "server's address and type a token (`outlive token create --as-user`).",
+    more="The page is opened with a file that counts once, for a minute, and only for you. From another "
+    "machine open the server's address and type a token (`outlive token create --as-user`).",
 )
 def ui(*, is_printed: bool, scope: str, server: ServerFlags) -> int:
     """Have the server make a file that opens the page, and open it."""
@@ -67,7 +69,7 @@ def _asked(server: ServerFlags, scope: str) -> dict[str, Any]:
         try:
             connection.request("POST", _PATH, body, {"Content-Type": "application/json"})
             reply = connection.getresponse()
-            answer: dict[str, Any] = json.loads(reply.read())
+            answer: dict[str, Any] = decode_json(reply.read())
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise BackendUnavailable("server_unavailable", f"The server gave no answer ({error}).") from error
     if reply.status != 201:
@@ -85,7 +87,10 @@ class _OpenedConnection(http.client.HTTPConnection):
 
 
 def _opens(path: str) -> bool:
-    """Open a file in the desktop's browser ($BROWSER, else what xdg-open names); return whether there is one."""
+    """Open a file in the desktop's browser ($BROWSER, else what xdg-open names).
+
+    Return whether there is one.
+    """
     if not any(os.environ.get(name) for name in _SCREENS):
         return False
     return webbrowser.open(f"file://{quote(path)}")

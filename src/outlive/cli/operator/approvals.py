@@ -1,4 +1,7 @@
-"""`outlive approvals`, `approve` and `deny`: what waits for a person, and that person's answer. They speak over the Unix socket."""
+"""`outlive approvals`, `approve` and `deny`: what waits for a person, and that person's answer.
+
+They speak over the Unix socket.
+"""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,7 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 
 from outlive.cli.operator.audit import check_raw
-from outlive.cli.output import plain, say, show, show_json, tell_hidden
+from outlive.cli.output import agreed, plain, say, show, show_json, tell_hidden
 from outlive.cli.parameters import SERVER, ServerFlags, option, places, switch, takes
 from outlive.cli.processes import act_on, connected
 from outlive.cli.tables import age
@@ -16,7 +19,8 @@ from outlive.discovery.state_folder import layout_of
 
 _MAX_SHOWN = 4000  # characters of one fact about a command
 _SERVER_SHOWS = 64 * 1024  # bytes of a script
-# 48 bits of a SHA-256 over an id that the server has drawn, too: no caller can make another command that begins so.
+# 48 bits of a SHA-256 over an id that the server has drawn, too: no caller can make another command that
+# begins so.
 _DIGEST_LETTERS = 12
 _HOW = "`outlive approvals` shows what waits, and behind `yes` the words that approve exactly that."
 
@@ -34,7 +38,8 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
         say("Nothing waits for an approval.")
     else:
         now = datetime.now(UTC)
-        show("\n\n".join(_described(one, now) for one in waiting))
+        for number, one in enumerate(waiting):
+            show(*([""] if number else []), *_described(one, now))
         tell_hidden(sum(one.redacted for one in waiting), by="--raw")
     return 0
 
@@ -43,16 +48,23 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
     places(
         "names",
         "DIGEST|ID...",
-        about="What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each is shown and asked.",
+        about=(
+            "What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each "
+            "is shown and asked."
+        ),
     ),
     switch(
         "--always",
-        about="Approve exactly this in its project from now on: what `outlive approvals` shows behind always.",
+        about=(
+            "Approve exactly this in its project from now on: what `outlive approvals` shows behind always."
+        ),
     ),
     *SERVER,
 )
 def approve(*, names: list[str], always: bool, server: ServerFlags) -> int:
-    """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an id or its end."""
+    """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an
+    id or its end.
+    """
     with connected(server) as client:
 
         def find(name: str) -> Callable[[], PendingApproval]:
@@ -97,8 +109,8 @@ def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval
     """Return what a person has looked at, by its digest or here and now.
 
     Raises:
-        InvalidRequest: It was not looked at. What an id stands for may be another command than the one that was listed
-            under its last letters, so an id alone approves nothing.
+        InvalidRequest: It was not looked at. What an id stands for may be another command than the one that
+            was listed under its last letters, so an id alone approves nothing.
     """
     one = _meant(name, waiting)
     if _names_digest(name, one):
@@ -106,11 +118,9 @@ def _looked_at(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval
     if not (sys.stdin is not None and sys.stdin.isatty()):
         text = f"What {name[:60]!r} stands for would have to be shown first, and no person can be asked here."
         raise InvalidRequest("invalid_params", text, hint=_HOW)
-    say(_described(one, datetime.now(UTC)))
+    say(*_described(one, datetime.now(UTC)))
     tell_hidden(one.redacted, by="`outlive approvals --raw`")
-    sys.stderr.write("Approve exactly this? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in {"y", "yes"}:
+    if not agreed("Approve exactly this?"):
         raise InvalidRequest("invalid_params", "It was not approved, and goes on waiting.", hint=_HOW)
     return one
 
@@ -133,7 +143,7 @@ def _meant(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
     return found[0]
 
 
-def _described(one: PendingApproval, now: datetime) -> str:
+def _described(one: PendingApproval, now: datetime) -> list[str]:
     """Return what a person has to know, a line each; no character of a command can draw over another one."""
     rest_s = max(0.0, (one.expires_at - now).total_seconds()) if one.expires_at is not None else 0.0
     facts = [
@@ -151,17 +161,20 @@ def _described(one: PendingApproval, now: datetime) -> str:
         ("always", _standing(one)),
         ("yes", f"outlive approve {one.digest[:_DIGEST_LETTERS]}"),
     ]
-    return "\n".join(f"{name:<9}{_whole(value)}" for name, value in facts if value is not None)
+    return [f"{name:<9}{_whole(value)}" for name, value in facts if value is not None]
 
 
 def _standing(one: PendingApproval) -> str:
     """Return what `--always` would approve from now on, or why it approves nothing."""
     if one.always is None:
         return f"no: {one.only_once}"
-    if one.always["commands"] == [list(one.argv)]:
-        return f"exactly these words, in {one.always['project']}"
-    commands = " and ".join(" ".join(map(repr, words)) for words in one.always["commands"])
-    return f"in {one.always['project']}: {commands}"
+    words = "exactly these words"
+    if one.always["commands"] != [list(one.argv)]:
+        words = " and ".join(" ".join(map(repr, words)) for words in one.always["commands"])
+    return (
+        f"{words}, in {one.always['project']}, while the files that they name hold what they hold now "
+        "(what else it reads by itself may change, and runs as well)"
+    )
 
 
 def _variable(name: str, value: str | None) -> str:

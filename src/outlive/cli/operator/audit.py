@@ -1,8 +1,10 @@
-"""`outlive audit verify`, `show` and `begin`, and what the command line enters itself: the audit log's files, no server.
+"""`outlive audit verify`, `show` and `begin`, and what the command line enters itself: the audit log's files,
+no server.
 
-Secrets are shown where `check_raw` lets them pass, and `record_raw` enters that. The files are the user's own, so this hides them
-from no program that reads files. It keeps a script, and a model that was given a shell, from getting secrets by a flag: a person
-sits at a terminal, and everything else shows a token made for that.
+Secrets are shown where `check_raw` lets them pass, and `record_raw` enters that. The files are the user's
+own, so this hides them from no program that reads files. It keeps a script, and a model that was given a
+shell, from getting secrets by a flag: a person sits at a terminal, and everything else shows a token made for
+that.
 """
 
 import contextlib
@@ -19,12 +21,21 @@ from outlive.cli.parameters import JSON, STATE_DIR, option, takes
 from outlive.cli.processes import find_process
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest, ProcessNotFound
-from outlive.core.identity import SHORT_LENGTH, end_of_id, is_name, is_process_id, number_of
+from outlive.core.identity import (
+    PROCESS_VARIABLE,
+    SHORT_LENGTH,
+    end_of_id,
+    is_name,
+    is_process_id,
+    number_of,
+    short_name,
+)
 from outlive.core.layout import Layout
 from outlive.discovery.server_lock import ServerLock
-from outlive.discovery.state_folder import layout_of
+from outlive.discovery.state_folder import layout_of, path_of
 from outlive.keeper.common.callers import Ancestry
 from outlive.keeper.common.files import read_journal, read_pid
+from outlive.keeper.common.locks import holder_of
 from outlive.policy.access import Scope, Token, find_token
 from outlive.store.audit.audit_chain import FIRST
 from outlive.store.audit.audit_trail import AuditTrail
@@ -52,7 +63,10 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
     Raises:
         InvalidRequest: `head` is not of that form.
     """
-    layout = layout_of(state_dir)
+    layout = Layout(path_of(state_dir))
+    # A log that was copied to another machine lies in a folder that says no format.
+    if os.path.lexists(layout.identity):
+        layout = layout_of(state_dir)
     registered = peek_counter(layout.registry, AUDIT_LOG)
     report = trail_of(layout).verify(known=None if head is None else _known(head), registered=registered)
     if as_json:
@@ -68,7 +82,8 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
         return 1
     if report.entries:
         show(
-            f"{report.entries} entries fit together: {report.first} to {report.last}, in {report.files} files."
+            f"{report.entries} entries fit together: {report.first} to {report.last}, in {report.files} "
+            "files."
         )
         show(f"head {report.last}:{report.head}")
     return 0
@@ -98,15 +113,17 @@ def show_entries(
             continue
         if end is not None and not str(entry.get("process_id", "")).endswith(end):
             continue
-        show(json.dumps(entry, ensure_ascii=False) if as_json else _line(entry))
+        show_json(entry) if as_json else show(_line(entry))
     return 0
 
 
 @takes(STATE_DIR, JSON)
 def begin(*, state_dir: str | None, as_json: bool) -> int:
-    """Set a broken log aside with its key, under a name with the time, and begin a new one whose first entry says so.
+    """Set a broken log aside with its key, under a name with the time, and begin a new one whose first entry
+    says so.
 
-    Killed in between it leaves a log that is gone: a broken one, with which this begins again. Returns 1 where nothing is broken.
+    Killed in between it leaves a log that is gone: a broken one, with which this begins again. Returns 1
+    where nothing is broken.
 
     Raises:
         ConfigInvalid: `server_running`: a server writes there.
@@ -179,11 +196,15 @@ def trail_of(layout: Layout, *, makes_key: bool = False) -> AuditTrail:
 def _line(entry: dict[str, Any]) -> str:
     words = [str(entry.get("at", "-" * 27)), str(entry["n"]), str(entry.get("what", "?"))]
     more = sorted(set(entry) - set(_SHOWN) - _SHOWN_ELSEWHERE)
-    for name in (*_SHOWN[:-1], *more, _SHOWN[-1]):
-        if name in entry:
-            value = entry[name]
-            words.append(f"{name}={json.dumps(value, ensure_ascii=False) if name == 'command' else value}")
-    return " ".join(words)
+    names = (*_SHOWN[:-1], *more, _SHOWN[-1])
+    return " ".join([*words, *(f"{name}={_value(name, entry[name])}" for name in names if name in entry)])
+
+
+def _value(name: str, value: object) -> str:
+    """Return a value as a word; quoted where it is a command's line, or could pass for other members."""
+    text = str(value)
+    is_word = text.isprintable() and not {" ", '"'} & {*text} and text
+    return text if is_word and name != "command" else json.dumps(value, ensure_ascii=False)
 
 
 def _moment(text: str) -> str:
@@ -216,7 +237,8 @@ def may_show_raw(layout: Layout) -> bool:
 
 
 def check_raw(layout: Layout) -> None:
-    """Let secrets of this state folder be shown: to a person at a terminal, or for a token of the scope admin.
+    """Let secrets of this state folder be shown: to a person at a terminal, or for a token of the scope
+    admin.
 
     Another server (`outlive --host`) judges for itself.
 
@@ -255,24 +277,32 @@ def _has_token(layout: Layout) -> bool:
 
 
 def _is_inside(layout: Layout) -> bool:
-    """Return whether we live in a process of this state folder: by what it was given at its start, or by its ancestors."""
-    if os.environ.get("OUTLIVE_PROCESS_ID") and os.environ.get("OUTLIVE_STATE_DIR") == layout.root:
-        return True
+    """Return whether we live in a process of a server: by what it was given at its start, or by its
+    ancestors. One that encloses the keeper of this state folder, too, does not count.
+    """
     found = (read_pid(layout.process(process_id)) for process_id in read_journal(layout.live))
     leaders = {record.pid for record in found if record is not None}  # each leads a POSIX session of its own
 
     def ours(sessions: Collection[int]) -> Collection[int]:
         return leaders.intersection(sessions)
 
-    return Ancestry(ours).judge(os.getpid()).is_inside is True
+    ancestry = Ancestry(ours, of=holder_of(layout.supervisor_lock) or 0)
+    carried = os.environ.get(PROCESS_VARIABLE, "")
+    if carried and short_name(carried) not in ancestry.commands:
+        return True
+    return ancestry.judge(os.getpid()).is_inside is True
 
 
 def _meant(word: str, state_dir: str | None) -> str:
-    """Return the id, or the end of one, that a word means; a server that runs is asked for names, short ids and pids."""
+    """Return the id, or the end of one, that a word means.
+
+    A server that runs is asked for names, short ids and pids.
+    """
     is_end = end_of_id(word) is not None and len(word) >= SHORT_LENGTH and number_of(word) is None
     if is_process_id(word) or (is_end and not is_name(word)):
         return word.lower()
-    # Entries outlive the processes that they are about, and are there without a server: then it is the end of an id.
+    # Entries outlive the processes that they are about, and are there without a server: then it is the end of
+    # an id.
     with (
         contextlib.suppress(ProcessNotFound, BackendUnavailable),
         a_client(state_dir, no_start=True) as client,

@@ -1,7 +1,8 @@
-"""`outlive backup` and `outlive restore`: a state folder as one file, made while everything runs, and put into a folder again.
+"""`outlive backup` and `outlive restore`: a state folder as one file, made while everything runs, and put
+into a folder again.
 
-Both work on the files, ask no server and start none. What an archive holds is decided by `store.backup`, and how a folder becomes what
-one holds by `discovery.restoration`.
+Both work on the files, ask no server and start none. What an archive holds is decided by `store.backup`, and
+how a folder becomes what one holds by `discovery.restoration`.
 """
 
 import contextlib
@@ -11,17 +12,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from outlive import __version__
-from outlive.cli.output import progress, say, show, show_json
+from outlive.cli.output import byte_stdout, say, show, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, place, switch, takes
+from outlive.cli.progress import progress
 from outlive.cli.tables import shown_size
 from outlive.core.errors import ConfigInvalid, InvalidRequest, LimitExceeded
 from outlive.discovery.restoration import restore as restored
-from outlive.discovery.state_folder import layout_of, own_folder, path_of
+from outlive.discovery.state_folder import layout_of, open_state_folder, path_of
+from outlive.files.documents import NamedStream
 from outlive.keeper.common.disk import FULL
-from outlive.keeper.common.files import read_journal, sync_folder
+from outlive.keeper.common.files import read_journal
+from outlive.kernel.files import sync_folder
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.backup.backup_writer import count_processes, write_backup
 from outlive.store.backup.contents import Contents
@@ -41,7 +45,8 @@ _OF_KEYS = "keys, tokens and the audit log (--without-keys)"
     STATE_DIR,
     JSON,
     more=(
-        "The archive (tar.gz, mode 0600) holds output, commands, queue, services, tokens and audit log. It is as secret as they are: "
+        "The archive (tar.gz, mode 0600) holds output, commands, queue, services, tokens and audit log. "
+        "It is as secret as they are: "
         "output may hold what commands have printed of passwords.\n"
         "FILE is there whole, or as it was before."
     ),
@@ -98,9 +103,11 @@ def backup(*, file: str, without_keys: bool, replace: bool, state_dir: str | Non
     STATE_DIR,
     JSON,
     more=(
-        "No server and no keeper may live in the state folder, and nothing may lie there without --replace. Files become yours. What ran "
+        "No server and no keeper may live in the state folder, and nothing may lie there without "
+        "--replace. Files become yours. What ran "
         "when the backup was made is lost: a restore starts nothing, no service and nothing that waited.\n"
-        "Tokens that were revoked since count again. Restore what you trust: an archive decides who is let in."
+        "Tokens that were revoked since count again. Restore what you trust: an archive decides who is "
+        "let in."
     ),
 )
 def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None, as_json: bool) -> int:
@@ -117,7 +124,7 @@ def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None, a
         if dry_run:
             contents = read_backup(source, into=None)
         else:
-            contents = restored(own_folder(root), source, replaces=replace)
+            contents = restored(open_state_folder(root, restores=True), source, replaces=replace)
     if as_json:
         show_json({"state_dir": root, "dry_run": dry_run, **_facts(contents)})
         return 0
@@ -137,10 +144,11 @@ def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None, a
 
 
 def _to_stdout(write: Callable[[BinaryIO], Contents]) -> tuple[Contents, int]:
-    if sys.stdout.isatty():
+    stdout = byte_stdout()
+    if stdout is None:
         text = "Stdout is a terminal: an archive is nothing to look at."
         raise InvalidRequest("invalid_params", text, hint="`outlive backup FILE`, or a pipe behind it.")
-    counting = _Counting(sys.stdout.buffer)
+    counting = _Counting(stdout)
     try:
         contents = write(counting)  # type: ignore[arg-type]  # gzip needs `write` and `flush` only
         counting.flush()
@@ -166,7 +174,9 @@ class _Counting:
 
 
 def _to_file(file: str, write: Callable[[BinaryIO], Contents], *, replace: bool) -> tuple[Contents, int]:
-    """Write to a file beside, which gets the name once everything is on the disk (mode 0600 from its first byte on)."""
+    """Write to a file beside, which gets the name once everything is on the disk (mode 0600 from its first
+    byte on).
+    """
     path = os.path.abspath(file)
     if os.path.isdir(path):
         raise InvalidRequest("invalid_params", f"{file} is a folder.", hint="Name a file in it.")
@@ -175,7 +185,8 @@ def _to_file(file: str, write: Callable[[BinaryIO], Contents], *, replace: bool)
     if os.path.exists(path) and not stat.S_ISREG(os.stat(path).st_mode):
         raise InvalidRequest("invalid_params", f"{file} is no file.", hint="- writes to stdout.")
     folder, name = os.path.split(path)
-    # Beside the file, since a name can only be given within a file system; SIGKILL leaves this one, which no reader takes for a backup.
+    # Beside the file, since a name can only be given within a file system; SIGKILL leaves this one, which no
+    # reader takes for a backup.
     fd, new = tempfile.mkstemp(prefix=f".{name[:200]}.", suffix=".part", dir=folder)
     try:
         with open(fd, "wb") as into:
@@ -206,12 +217,12 @@ def _opened(file: str) -> Iterator[BinaryIO]:
         yield sys.stdin.buffer
         return
     try:
-        opened = open(file, "rb")  # noqa: SIM115 -- closed below
+        opened = NamedStream(file)
     except OSError as error:
         text = f"{file} cannot be read: {error.strerror}."
         raise InvalidRequest("invalid_params", text, hint="Name an archive of `outlive backup`.") from error
-    with opened:
-        yield opened
+    with contextlib.closing(opened):
+        yield cast("BinaryIO", opened)  # gzip needs `read` only
 
 
 def _facts(contents: Contents) -> dict[str, object]:
@@ -221,7 +232,7 @@ def _facts(contents: Contents) -> dict[str, object]:
         "processes": contents.processes,
         "running": contents.running,
         "output_bytes": contents.output_bytes,
-        "files": len(contents.files),
+        "files": contents.files,
         "keys": contents.has_keys,
     }
 

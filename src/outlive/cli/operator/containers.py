@@ -1,4 +1,6 @@
-"""`outlive containers ls` and `rm`: they ask the Docker daemon and read the state folder, whether a server runs or not."""
+"""`outlive containers ls` and `rm`: they ask the Docker daemon and read the state folder, whether a server
+runs or not.
+"""
 
 import asyncio
 import os
@@ -7,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from outlive.backends.docker import folders
-from outlive.backends.docker.api import DockerApi, DockerSettings, Endpoint
+from outlive.backends.docker.api import DockerApi, DockerSettings, docker_host
 from outlive.backends.docker.recipe import Labels, is_set_aside
 from outlive.cli.output import plain, say, show, show_error, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, places, switch, takes
@@ -49,7 +51,7 @@ def ls(*, state_dir: str | None, as_json: bool) -> int:
             (one.name, plain(one.image, 40), age(one.created_at, now), one.state, _shown(one.process_ids))
             for one in found
         ]
-        show(shown_table(rows))
+        show(*shown_table(rows))
     return 0
 
 
@@ -138,7 +140,10 @@ async def _find(layout: Layout) -> list[_Container]:
 
 
 def _living(layout: Layout) -> dict[str, list[str]]:
-    """Return the ids of the processes that have not ended, by their containers' names; the keeper notes each end in `done`."""
+    """Return the ids of the processes that have not ended, by their containers' names.
+
+    The keeper notes each end in `done`.
+    """
     found: dict[str, list[str]] = {}
     try:
         ids = sorted(os.listdir(os.path.dirname(layout.process("x"))))
@@ -151,7 +156,7 @@ def _living(layout: Layout) -> dict[str, list[str]]:
                 continue
             with open(f"{folder}/spec", "rb") as file:
                 container = decode_spec(file.read(), with_command=False).container
-        except (OSError, ValueError):  # it is being removed, or is another version's
+        except (OSError, ValueError):  # it is being removed
             continue
         if container:
             found.setdefault(container, []).append(process_id)
@@ -164,4 +169,4 @@ def _shown(process_ids: Sequence[str]) -> str:
 
 
 def _settings() -> DockerSettings:
-    return DockerSettings(endpoint=Endpoint.of(os.environ))
+    return DockerSettings(host=docker_host(os.environ))

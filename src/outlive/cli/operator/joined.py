@@ -1,13 +1,13 @@
 """`outlive node join` and `leave`: this machine as a node of another server, which it dials."""
 
-import getpass
 import os
 import sys
 
 from outlive.cli.operator.nodes import LABELS, parsed_labels
-from outlive.cli.output import plain, say, show_json
+from outlive.cli.output import say, show_json, typed_secret
 from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, place, takes
 from outlive.cli.processes import connected
+from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 
 
 @takes(
@@ -35,7 +35,7 @@ def join(*, url: str, code_file: str | None, ca: str, labels: list[str], server:
         show_json(dict(found))
         return 0
     joined = max(found["gateways"], key=lambda one: str(one["since"]))  # the one that came just now
-    say(plain(f"This machine is a node of {joined['name']} from now on, called {joined['node']} there."))
+    say(f"This machine is a node of {joined['name']} from now on, called {joined['node']} there.")
     return 0
 
 
@@ -58,10 +58,9 @@ def _code(path: str | None) -> str:
     """Return the code: from no argument, since other users of the machine can read those."""
     try:
         if path not in {None, "-"}:
-            with open(str(path), encoding="utf-8") as file:
-                code = file.read().strip()
+            code = read_named(str(path), MAX_TOKEN_BYTES).decode().strip()
         elif sys.stdin.isatty():
-            code = getpass.getpass("Code of the invitation: ").strip()  # shown by no terminal
+            code = typed_secret("Code of the invitation").strip()
         else:
             code = sys.stdin.readline().strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -70,6 +69,7 @@ def _code(path: str | None) -> str:
         code = ""
     if not code:
         raise UsageError(
-            "there is no code: `outlive node invite NAME` makes one, on the server that this machine is to join"
+            "there is no code: `outlive node invite NAME` makes one, on the server that this machine is "
+            "to join"
         )
     return code

@@ -1,4 +1,6 @@
-"""`outlive node`: the machines that commands run on, listed, added, drained, resumed and removed while the server runs."""
+"""`outlive node`: the machines that commands run on, listed, added, drained, resumed and removed while the
+server runs.
+"""
 
 import os
 import sys
@@ -6,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from outlive.cli.output import plain, say, show, show_json
+from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import (
     SERVER,
     ServerFlags,
@@ -22,6 +24,7 @@ from outlive.cli.tables import shown_size, shown_table
 from outlive.config.placement_settings import ResourceWords, parse_resources
 from outlive.core.location import LOCAL
 from outlive.core.needs import NEED_EXAMPLES
+from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 
 _Members = Mapping[str, Any]
 _APART = "--capacity takes cpu, mem and gpu, and --label everything else"
@@ -109,7 +112,8 @@ def invite(*, name: str, labels: list[str], server: ServerFlags) -> int:
     until = datetime.fromisoformat(invitation["expires_at"]).astimezone()
     show(str(invitation["code"]))
     say(
-        f"On the machine: outlive node join wss://HOST:PORT of this server. The code counts once, until {until:%H:%M:%S}."
+        "On the machine: outlive node join wss://HOST:PORT of this server. The code counts once, until "
+        f"{until:%H:%M:%S}."
     )
     return 0
 
@@ -149,7 +153,8 @@ def resume(*, name: str, server: ServerFlags) -> int:
 def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
     """Follow what other servers have started there, as if this one had.
 
-    Where the server that started them is gone for good: they are listed, read and stopped here from now on, and are yours.
+    Where the server that started them is gone for good: they are listed, read and stopped here from now on,
+    and are yours.
     """
     with connected(server) as client:
         found = client.fleet.adopt(name, ended=ended)
@@ -160,7 +165,7 @@ def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
     known = "1 process" if len(adopted) == 1 else f"{len(adopted)} processes"
     say(f"Known here from now on: {known} of {name}.")
     if adopted:
-        show("\n".join(adopted))
+        show(*adopted)
     return 0
 
 
@@ -203,7 +208,7 @@ def inspect(*, name: str, server: ServerFlags) -> int:
         *((amount, _amount(room, amount)) for amount in ("cpu", "memory", "gpu") if room),
         ("placed", room.get("placed")),
     ]
-    show("\n".join(f"{title:10} {plain(str(value))}" for title, value in rows if value is not None))
+    show(*(f"{title:10} {value}" for title, value in rows if value is not None))
     return 0
 
 
@@ -214,7 +219,7 @@ def _show(found: _Members, server: ServerFlags) -> int:
     for gateway in found["gateways"]:
         reason = "" if gateway["reason"] is None else f": {gateway['reason']}"
         words = f"{gateway['name']}, as {gateway['node']} ({gateway['state']}{reason})"
-        say(plain(f"This machine is a node of {words}."))
+        say(f"This machine is a node of {words}.")
     rows = [("NAME", "STATE", "CPU", "MEMORY", "GPU", "PLACED", "LABELS")]
     for name in (LOCAL, *(node["name"] for node in found["nodes"])):
         node = _node(found, name)
@@ -228,7 +233,7 @@ def _show(found: _Members, server: ServerFlags) -> int:
                 _labels(room),
             )
         )
-    show(shown_table(rows))
+    show(*shown_table(rows))
     if found["waiting"]:
         say(f"{len(found['waiting'])} of your commands wait for a place.")
     if found.get("unfit"):
@@ -263,8 +268,7 @@ def _amount(room: _Members, name: str) -> str:
 
 
 def _labels(room: _Members) -> str:
-    """Return the labels; what a machine says of itself must not be obeyed by a terminal."""
-    return plain(", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items()))
+    return ", ".join(f"{name}={value}" for name, value in room.get("labels", {}).items())
 
 
 def parsed_labels(words: list[str]) -> dict[str, str]:
@@ -289,7 +293,6 @@ def _token(path: str | None) -> str:
     try:
         if path == "-":
             return sys.stdin.read().strip()
-        with open(path, encoding="utf-8") as file:
-            return file.read().strip()
+        return read_named(path, MAX_TOKEN_BYTES).decode().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--token-file: {path} cannot be read: {error}") from None

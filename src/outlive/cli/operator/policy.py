@@ -1,27 +1,26 @@
 """`outlive policy check`: what the rules say about a command, and why; starts nothing and needs no server."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from outlive.cli.output import plain, say, show, show_json
+from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, option, places, takes
 from outlive.config import Resolution, resolve
-from outlive.core.command import Command, StandingApproval
-from outlive.core.errors import CommandRefused, InvalidRequest
-from outlive.core.location import HERE
+from outlive.core.command import Command, Sandbox, StandingApproval, parse_profile
+from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.config_paths import standing_file
-from outlive.discovery.state_folder import working_folder
+from outlive.discovery.own_kind import own_umask
 from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
-from outlive.engine.commands.resolver import clean_environment
-from outlive.engine.starts.standing_file import StandingFile
-from outlive.keeper.common.project import project_root
+from outlive.engine.commands.resolver import Resolved, clean_environment, find_program, find_shell
+from outlive.engine.starts.standing_approvals import StandingApprovals
+from outlive.keeper.common.project import working_folder
 from outlive.policy.command_reader import Reading
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
 from outlive.policy.patterns import AllowedCommands, CommandPatterns, ProgramFile
-from outlive.policy.standing_approvals import standing_approval
 from outlive.policy.starters import reason_for
 
 # 1 and 2 are what goes wrong with the verb itself.
@@ -76,7 +75,7 @@ def check_policy(words: Sequence[str], *, flags: Mapping[str, str], cwd: str | N
     if as_json:
         show_json(_document(answer, resolution, policy))
     else:
-        show("\n".join(_lines(answer, resolution, policy)))
+        show(*_lines(answer, resolution, policy))
     return EXIT_CODES[answer.decision.verdict]
 
 
@@ -97,7 +96,24 @@ async def _judge(
         )
     standing = None
     if decision.verdict is Verdict.ASK:
-        standing = _given_for_always(command, reading, files, cwd=cwd, profile=settings.profile)
+        program = find_shell(environment)
+        if command.argv is not None:
+            with contextlib.suppress(StartFailed):
+                program = find_program(command.argv[0], path=path, cwd=cwd)
+        resolved = Resolved(
+            program=program,
+            argv=command.argv or (),
+            env={"PATH": path},
+            cwd=cwd,
+            shell=None,
+            sandbox=Sandbox(profile=parse_profile(settings.profile)),
+        )
+        standings = StandingApprovals(
+            standing_file(os.environ, working_folder=working_folder()), umask=own_umask()
+        )
+        proposed = await standings.proposed(command, resolved, reading, files)
+        if isinstance(proposed.standing, StandingApproval):
+            standing = await standings.given(proposed.standing)
     if standing is not None:
         decision = Decision(verdict=Verdict.ALLOW, reason=decision.reason, findings=decision.findings)
     patterns = CommandPatterns(
@@ -114,39 +130,19 @@ async def _judge(
     return _PolicyAnswer(decision=decision, reading=reading, files=files, tools=tools, standing=standing)
 
 
-def _given_for_always(
-    command: Command,
-    reading: Reading,
-    files: Mapping[str, ProgramFile | None],
-    *,
-    cwd: str,
-    profile: str,
-) -> StandingApproval | None:
-    """Return the approval for always under which a command would start on this machine; None without one."""
-    path = standing_file(os.environ, working_folder=working_folder())
-    proposed = standing_approval(
-        command, reading, files, project=project_root(cwd), profile=profile, location=HERE.view()
-    )
-    if path is None or isinstance(proposed, str):
-        return None
-    return StandingFile(path).find(proposed)
-
-
 def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy) -> list[str]:
     decision = answer.decision
     lines = [f"{decision.verdict.value}{f' ({decision.code})' if decision.code else ''}"]
     if decision.reason:
-        lines.append(f"  {plain(decision.reason)}")
+        lines.append(f"  {decision.reason}")
     if answer.standing is not None:
-        lines.append(
-            f"  It is approved for always in {plain(answer.standing.project)}, since {answer.standing.at}."
-        )
+        lines.append(f"  It is approved for always in {answer.standing.project}, since {answer.standing.at}.")
     if answer.reading.opaque is not None:
-        lines.append(f"  opaque: {plain(answer.reading.opaque)}")
+        lines.append(f"  opaque: {answer.reading.opaque}")
     for finding in decision.findings:
         lines += _finding_lines(finding, answer, resolution)
     if answer.tools is not None:
-        lines.append(f"for MCP tools besides: {plain(answer.tools)}")
+        lines.append(f"for MCP tools besides: {answer.tools}")
     lines += [
         f"warning: {one.text!r} on the list allows everything: {one.program}: {one.reason}"
         for one in (*open_rules(policy), *open_names(resolution.settings.allowed_commands))
@@ -164,10 +160,10 @@ def _lines(answer: _PolicyAnswer, resolution: Resolution, policy: CommandPolicy)
 def _finding_lines(finding: Finding, answer: _PolicyAnswer, resolution: Resolution) -> list[str]:
     command = finding.command
     words = " ".join(map(repr, command.argv))
-    lines = [f"{'  inside' if command.is_inner else 'command'}  {plain(words)}: {finding.verdict.value}"]
+    lines = [f"{'  inside' if command.is_inner else 'command'}  {words}: {finding.verdict.value}"]
     file = answer.files.get(command.argv[0])
     if file is not None:
-        lines.append(f"    program  {plain(' -> '.join(file.paths))}")
+        lines.append(f"    program  {' -> '.join(file.paths)}")
     elif not command.is_inner:
         lines.append("    program  none is found by this name (a builtin of the shell, perhaps)")
     if finding.rule is not None:

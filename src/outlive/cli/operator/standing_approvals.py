@@ -1,13 +1,17 @@
-"""`outlive policy always` and `forget`: what is approved for always, and taking it back. They need no server: the file is the user's."""
+"""`outlive policy always` and `forget`: what is approved for always, and taking it back.
+
+They need no server: the file is the user's.
+"""
 
 import os
 
-from outlive.cli.output import plain, say, show, show_json
+from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, places, takes
 from outlive.core.command import StandingApproval
 from outlive.core.errors import ConfigInvalid, ProcessNotFound
 from outlive.discovery.config_paths import standing_file
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.keeper.common.project import working_folder
 from outlive.policy.standing_approvals import encode_standing
 
 _SHOWN_LETTERS = 12  # of a digest, as approvals are named
@@ -24,7 +28,8 @@ def always(*, as_json: bool) -> int:
     elif not found:
         say("Nothing is approved for always.")
     else:
-        show("\n\n".join(map(_described, found)))
+        for number, one in enumerate(found):
+            show(*([""] if number else []), *_described(one))
     return 0
 
 
@@ -48,7 +53,7 @@ def forget(*, names: list[str], as_json: bool) -> int:
 
 
 def _file() -> StandingFile:
-    path = standing_file(os.environ, working_folder=os.getcwd())
+    path = standing_file(os.environ, working_folder=working_folder())
     if path is None:
         raise ConfigInvalid(
             "config_invalid", "There is no home folder, so no file of approvals.", hint="Set HOME."
@@ -56,11 +61,11 @@ def _file() -> StandingFile:
     return StandingFile(path)
 
 
-def _described(one: StandingApproval) -> str:
+def _described(one: StandingApproval) -> list[str]:
     facts = [
         *(("words", " ".join(map(repr, words))) for words in one.commands),
         ("project", one.project),
         ("by", f"{one.by}, {one.at}"),
         ("forget", f"outlive policy forget {one.digest[:_SHOWN_LETTERS]}"),
     ]
-    return "\n".join(f"{name:<9}{plain(value, len(value) + 1)}" for name, value in facts)
+    return [f"{name:<9}{value}" for name, value in facts]

@@ -88,7 +88,7 @@ def list_all(*, state_dir: str | None, as_json: bool) -> int:
                 f"{expires} (over)" if token.is_over(now) else expires,
             )
         )
-    show(shown_table(rows))
+    show(*shown_table(rows))
     return 0
 
 

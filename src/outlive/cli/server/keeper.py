@@ -10,12 +10,14 @@ from typing import Any, cast
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
 from outlive.cli.server.keeper_client import KeeperClient
-from outlive.core.errors import BackendUnavailable, InvalidState
+from outlive.cli.server.stop_server import end_server
+from outlive.core.errors import BackendUnavailable, ConfigInvalid, InvalidState
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.files import read_journal
+from outlive.keeper.common.locks import holder_of
 
 _ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0
@@ -23,17 +25,18 @@ _LOOK_S = 0.01
 _ASKED_ANEW_S = 1.0  # so often the keeper says how far it is with ending what lives
 _STUCK_S = 20.0  # without one more process that ended: what is left then does not end
 _SHOWN_IDS = 20
+_TOLD_IDS = 1000  # as the keeper tells
+_ROUNDS = 5  # more servers come from a program that starts them for ever
+_KILLS = "`outlive keeper stop --kill` ends them too."
 _RESISTS = (
-    "The keeper goes on killing them; ask again. What runs as another user (sudo) only that user or root ends: "
-    "`outlive inspect ID` says what it is."
+    "The keeper goes on killing them; ask again. What runs as another user (sudo) only that user or root "
+    "ends: `outlive inspect ID` says what it is."
 )
-_ANSWER_S = 60.0  # for a keeper of an earlier version: TERM, KILL and draining of every process
 _NOBODY: dict[str, object] = {
     "guardian": {"pid": None},
     "supervisor": {"pid": None},
     "processes": 0,
     "redundant": False,
-    "version": None,
 }
 
 
@@ -54,9 +57,9 @@ def status(*, state_dir: str | None, as_json: bool) -> int:
     show(f"guardian    pid {guardian or '(on its way back)'}")
     show(f"processes   {answer['processes']}")
     show(
-        f"redundant   {'yes: every descriptor is held twice' if answer['redundant'] else 'no, not at this moment'}"
+        "redundant   "
+        f"{'yes: every descriptor is held twice' if answer['redundant'] else 'no, not at this moment'}"
     )
-    show(f"protocol    version {answer['version']}")
     return 0
 
 
@@ -77,26 +80,71 @@ def upgrade(*, state_dir: str | None, as_json: bool) -> int:
 
 @takes(STATE_DIR, switch("--kill", about="End the processes that live, too."), JSON)
 def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> int:
-    """End the keeper.
+    """End the keeper, and before it the server, which would start it again.
 
     Raises:
         InvalidState: As `stop_keeper` does.
+        OutliveError: As `stop_server` does.
     """
+    servers: list[int] = []
     try:
-        has_run = stop_keeper(layout_of(state_dir), kill=kill)
+        has_run = _end_all(layout_of(state_dir), servers, kill=kill, as_json=as_json)
     except InvalidState as error:
         if as_json:
-            show_json({"stopped": False, **error.details})
+            show_json({"stopped": False, "servers": servers, **error.details})
         raise
     if as_json:
-        show_json({"stopped": has_run})
+        show_json({"stopped": has_run, "servers": servers})
     else:
         say("The keeper has ended." if has_run else "No keeper runs.")
     return 0
 
 
+def _end_all(layout: Layout, servers: list[int], *, kill: bool, as_json: bool) -> bool:
+    """End server and keeper; return whether there was a keeper, and add the pids of servers.
+
+    Raises:
+        InvalidState: `process_running`.
+        ConfigInvalid: `server_running`: another one is started again and again.
+    """
+    has_run = False
+    # A client may start a server meanwhile, and that one a keeper.
+    for _ in range(_ROUNDS):
+        if not kill:
+            _check_idle(layout)  # where it is refused nothing is stopped
+        if (pid := end_server(layout, kill=kill)) is not None:
+            servers.append(pid)
+            if not as_json:
+                say(f"The server (pid {pid}) has ended.")
+        has_run = stop_keeper(layout, kill=kill) or has_run
+        if holder_of(layout.server_lock) is None:
+            return has_run
+    text = f"Servers of {layout.root} are started again and again."
+    raise ConfigInvalid("server_running", text, hint="Look for the program that starts them.")
+
+
+def _check_idle(layout: Layout) -> None:
+    """Refuse to stop a server whose keeper would refuse to end.
+
+    Raises:
+        InvalidState: `process_running`.
+    """
+    if holder_of(layout.server_lock) is None:
+        return
+    processes = read_status(layout)["processes"]
+    if processes:
+        ids = sorted(read_journal(layout.live))[:_TOLD_IDS]
+        raise InvalidState(
+            "process_running",
+            f"{_counted(processes)}: the keeper goes on.",
+            hint=_KILLS,
+            details={"processes": processes, "ids": ids},
+        )
+
+
 def read_status(layout: Layout) -> dict[str, object]:
-    """Return {guardian: {pid}, supervisor: {pid}, processes, redundant, version}, and `degraded` where it applies.
+    """Return {guardian: {pid}, supervisor: {pid}, processes, redundant, version}, and `degraded` where it
+    applies.
 
     When no keeper runs the pids are None, and `processes` counts those that its journal calls live.
 
@@ -114,7 +162,10 @@ def read_status(layout: Layout) -> dict[str, object]:
 
 
 def _degraded(layout: Layout) -> dict[str, object]:
-    """Return the member that says what keeps the state folder from being written; where there is no folder none is needed."""
+    """Return the member that says what keeps the state folder from being written.
+
+    Where there is no folder none is needed.
+    """
     found = look_at(layout.root)
     return {} if found is None or found == "folder_gone" else {"degraded": found}
 
@@ -123,7 +174,8 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
     """Replace supervisor and guardian by those of the installed version; every command goes on.
 
     Returns:
-        {old: {supervisor, guardian}, new: {supervisor, guardian}, processes, ms}: pids, and how long no output was moved.
+        {old: {supervisor, guardian}, new: {supervisor, guardian}, processes, ms}: pids, and how long no
+        output was moved.
     """
     with _open_keeper(layout) as keeper, contextlib.ExitStack() as stack:
         old = _pids(keeper.ask({"op": "status"}))
@@ -146,12 +198,13 @@ def upgrade_keeper(layout: Layout) -> dict[str, object]:
 def stop_keeper(layout: Layout, *, kill: bool, stuck_s: float = _STUCK_S) -> bool:
     """End the keeper; return whether there was one.
 
-    With `kill` everything that lives is ended before, however long that takes while it goes on; a keeper that dies meanwhile
-    is asked again. It gives up `stuck_s` seconds after the last process ended; the keeper does not.
+    With `kill` everything that lives is ended before, however long that takes while it goes on; a keeper that
+    dies meanwhile is asked again. It gives up `stuck_s` seconds after the last process ended; the keeper does
+    not.
 
     Raises:
-        InvalidState: `process_running`: processes live, and `kill` was not asked for, or they did not end. Details:
-            {processes: number, ids: of at most a thousand of them}.
+        InvalidState: `process_running`: processes live, and `kill` was not asked for, or they did not end.
+            Details: {processes: number, ids: of at most a thousand of them}.
     """
     patience = _Patience(stuck_s)
     has_run = False
@@ -164,20 +217,25 @@ def stop_keeper(layout: Layout, *, kill: bool, stuck_s: float = _STUCK_S) -> boo
                 _wait_gone(watched)
             break
         except BackendUnavailable as error:
-            # It died at it, or hangs and is being replaced: what was begun goes on, the next one is asked for the rest.
+            # It died at it, or hangs and is being replaced: what was begun goes on, the next one is asked for
+            # the rest.
             if not kill or not patience.is_left or error.code not in {"keeper_restarted", "timeout"}:
                 raise
     return has_run
 
 
 def _find_keeper(layout: Layout) -> KeeperClient | None:
-    """Connect to the keeper, starting one where commands may live without: only a keeper can end them. None: nothing lives."""
+    """Connect to the keeper, starting one where commands may live without: only a keeper can end them.
+
+    None: no process of the keeper lives, and no command.
+    """
     try:
         return _open_keeper(layout)
     except BackendUnavailable as error:
         if error.code != "keeper_unavailable":
             raise
-        if not read_journal(layout.live):
+        # A guardian alone is about to start a supervisor, in some seconds if the last ones could not begin.
+        if not read_journal(layout.live) and holder_of(layout.guardian_lock) is None:
             return None
     ensure_keeper(layout.root)
     return _open_keeper(layout)
@@ -208,8 +266,7 @@ def _end(keeper: KeeperClient, patience: _Patience, *, kill: bool) -> None:
     while True:
         try:
             within_s = min(_ASKED_ANEW_S, patience.stuck_s)
-            # One of an earlier version knows no `within_s` and answers when all is over.
-            keeper.ask({"op": "end", "kill": kill, "within_s": within_s}, timeout_s=_ANSWER_S)
+            keeper.ask({"op": "end", "kill": kill, "within_s": within_s})
         except InvalidState as error:
             processes = int(str(error.details.get("processes", 0)))
             patience.note(processes)
@@ -218,7 +275,7 @@ def _end(keeper: KeeperClient, patience: _Patience, *, kill: bool) -> None:
             raise InvalidState(
                 error.code,
                 f"{_counted(processes)}{_named(error.details) if kill else ': the keeper goes on.'}",
-                hint=_RESISTS if kill else "`outlive keeper stop --kill` ends them too.",
+                hint=_RESISTS if kill else _KILLS,
                 details=error.details,
             ) from error
         else:

@@ -12,28 +12,34 @@ from outlive.core.errors import BackendUnavailable, error_from_slug
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.sockets import connect_unix, receive, send
-from outlive.protocols.keeper import VERSION, decode_message, encode_message
+from outlive.protocols.keeper import decode_message, encode_message
 
 _CONNECT_PATIENCE_S = 3.0  # a supervisor that has just died is back within 0.2 s
+_RETURN_PATIENCE_S = 25.0  # as long as a server waits for the keeper when it starts a command
 _RETRY_S = 0.01
+_SILENT_S = 1.0  # a supervisor that says nothing for so long may have been stopped by a command
 _CANNOT_CONNECT = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)
 
 
 class KeeperClient:
     """One connection to the supervisor of a state folder, introduced as "cli"."""
 
-    def __init__(self, layout: Layout, *, greets: bool = True) -> None:
-        """Connect and introduce ourselves; not where `greets` is false: what outlive started is not greeted back.
+    def __init__(self, layout: Layout, *, greets: bool = True, is_served: bool = False) -> None:
+        """Connect and introduce ourselves.
+
+        Not where `greets` is false: what outlive started is not greeted back. With `is_served` a server is
+        there, which starts a keeper that is gone.
 
         Raises:
             BackendUnavailable: `keeper_unavailable`: no keeper runs, or it does not answer.
         """
         self._req = 0
-        self._socket = _connect(layout)
+        self._layout = layout
+        self._socket = _connect(layout, is_served=is_served)
         if not greets:
             return
         try:
-            self.ask({"op": "hello", "role": "cli", "version": VERSION, "pid": os.getpid()})
+            self.ask({"op": "hello", "role": "cli", "pid": os.getpid()})
         except BaseException:
             self.close()
             raise
@@ -83,8 +89,16 @@ class KeeperClient:
     def _wait(self, events: int, deadline: float) -> None:
         poll = select.poll()  # not select(): that breaks above descriptor 1023
         poll.register(self._socket, events)
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+        while not poll.poll(max(0.0, min(_SILENT_S, deadline - time.monotonic())) * 1000):
+            if time.monotonic() < deadline:
+                self._wake()
+                continue
             raise BackendUnavailable("timeout", "The keeper did not answer in time.")
+
+    def _wake(self) -> None:
+        from outlive.keeper.common.lock_proof import wake_supervisor  # noqa: PLC0415 - hardly ever needed
+
+        wake_supervisor(self._layout.supervisor_pid)
 
     def fileno(self) -> int:
         """Return the connection's descriptor; it becomes readable when the keeper goes away."""
@@ -119,14 +133,14 @@ def _gone() -> BackendUnavailable:
     )
 
 
-def _connect(layout: Layout) -> socket.socket:
-    """Connect; while a guardian lives its supervisor may be on its way back, so that is waited for."""
-    deadline = time.monotonic() + _CONNECT_PATIENCE_S
+def _connect(layout: Layout, *, is_served: bool) -> socket.socket:
+    """Connect; wait for a supervisor that a guardian that lives, or a server, is about to start."""
+    deadline = time.monotonic() + (_RETURN_PATIENCE_S if is_served else _CONNECT_PATIENCE_S)
     while True:
         try:
             return connect_unix(layout.keeper_socket)
         except _CANNOT_CONNECT as error:
-            if not _lives(layout) or time.monotonic() > deadline:
+            if not (is_served or _lives(layout)) or time.monotonic() > deadline:
                 raise BackendUnavailable(
                     "keeper_unavailable",
                     f"No keeper answers for {layout.root}.",

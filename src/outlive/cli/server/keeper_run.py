@@ -1,10 +1,12 @@
-"""`outlive keeper run`: the keeper for a unit of systemd, in the foreground, in the control group of this process.
+"""`outlive keeper run`: the keeper for a unit of systemd, in the foreground, in the control group of this
+process.
 
-Keeps nothing itself: supervisor and guardian are the keeper, as ever, and look after each other. This process sees to it
-that they are there, that they lie in its own control group, and that they stay while there is nothing to keep. Its own
-death costs nothing.
+Keeps nothing itself: supervisor and guardian are the keeper, as ever, and look after each other. This process
+sees to it that they are there, that they lie in its own control group, and that they stay while there is
+nothing to keep. Its own death costs nothing.
 
-Reports to systemd how far it is (`Notifier`, sd_notify(3)): one datagram to the socket that a unit of Type=notify gets.
+Reports to systemd how far it is (`Notifier`, sd_notify(3)): one datagram to the socket that a unit of
+Type=notify gets.
 """
 
 import contextlib
@@ -30,10 +32,12 @@ _PATIENCE_S = 2.0  # systemd empties the socket at once; a hung one must not kee
 
 
 class Notifier:
-    """Reports to the service manager that has started this process as a unit; reports nothing where none has."""
+    """Reports to the service manager that has started this process as a unit.
+
+    Reports nothing where none has.
+    """
 
     def __init__(self, environ: MutableMapping[str, str]) -> None:
-        """Take the socket's address out of the environment: what we start is not the unit's main process."""
         self._address = environ.pop(_VARIABLE, "")
 
     def notify(self, *assignments: str) -> bool:
@@ -61,15 +65,16 @@ _GUARDIAN_PATIENCE_S = 5.0  # it comes up a moment after the supervisor
 def run(*, state_dir: str | None) -> int:
     """Run the keeper of a state folder until SIGTERM or SIGINT, or `outlive keeper stop`.
 
-    A keeper that runs already is taken in: where it lies in another control group, supervisor and guardian are replaced
-    as by `outlive keeper upgrade`; every command goes on. After the signal the keeper lives on as long as it has
-    something to keep.
+    A keeper that runs already is taken in: where it lies in another control group, supervisor and guardian
+    are replaced as by `outlive keeper upgrade`; every command goes on. After the signal the keeper lives on
+    as long as it has something to keep.
 
     Returns:
         The exit code.
 
     Raises:
-        ConfigInvalid: The state folder cannot be used, or another process does this for this state folder already.
+        ConfigInvalid: The state folder cannot be used, or another process does this for this state folder
+        already.
         BackendUnavailable: The keeper cannot be started.
     """
     layout = open_state_folder(layout_of(state_dir).root)
@@ -122,7 +127,10 @@ def _stop_signals() -> Iterator[int]:
 
 
 def _take_in(layout: Layout) -> int:
-    """Return when a keeper runs in our own control group (or cannot be brought there); return what it keeps."""
+    """Return when a keeper runs in our own control group (or cannot be brought there).
+
+    Return what it keeps.
+    """
     status: dict[str, object] = {}
     for _ in range(_ATTEMPTS):
         ensure_keeper(layout.root)

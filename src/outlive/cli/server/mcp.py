@@ -27,7 +27,10 @@ _RELAY_BYTES = 8  # no secret: it tells the relays of one machine apart
     option(
         "--cwd",
         metavar="FOLDER",
-        about="Where commands of this host begin, and the project that they belong to. Without it, the host's own folder.",
+        about=(
+            "Where commands of this host begin, and the project that they belong to. Without it, the "
+            "host's own folder."
+        ),
     ),
     STATE_DIR,
 )
@@ -52,7 +55,8 @@ def _project(tools: str | None, folder: str) -> bytes:
     env, left_out = passed_environment(environ)
     if left_out:
         say(
-            f"outlive: commands do not get these variables, which are too large or no UTF-8: {', '.join(left_out)}"
+            "outlive: commands do not get these variables, which are too large or no UTF-8: "
+            f"{', '.join(left_out)}"
         )
     content = {
         "cwd": folder,

@@ -1,9 +1,11 @@
-"""`outlive serve`, the part before anything heavy is imported: settings, state folder, lock, listening sockets.
+"""`outlive serve`, the part before anything heavy is imported: settings, state folder, lock, listening
+sockets.
 
-The order is the point: clients can connect (and wait in the backlog) some 60 ms after the start, while the web
-libraries are still being imported and the keeper starts beside them.
+The order is the point: clients can connect (and wait in the backlog) some 60 ms after the start, while the
+web libraries are still being imported and the keeper starts beside them.
 
-How far the server is reached: `check_reach` refuses to listen beyond this machine without TLS and something to show.
+How far the server is reached: `check_reach` refuses to listen beyond this machine without TLS and something
+to show.
 """
 
 import contextlib
@@ -27,15 +29,16 @@ from outlive.config import (
     resolve,
 )
 from outlive.config.options import parse_words
-from outlive.core.errors import ConfigInvalid, OutliveError
+from outlive.core.errors import BackendUnavailable, ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
-from outlive.discovery.keeper import ensure_keeper
+from outlive.discovery.keeper import check_program, ensure_keeper
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server import SELF_STARTED
 from outlive.discovery.server_lock import ServerLock
-from outlive.discovery.state_folder import layout_of, open_state_folder, working_folder
+from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.keeper.common.kernel import set_dumpable
+from outlive.keeper.common.project import home_folder, working_folder
 from outlive.keeper.common.spawn import remember_soft_limit
 from outlive.server.http.listeners import Listeners
 from outlive.store.token_file import TokenFile
@@ -58,13 +61,19 @@ def check_reach(settings: Settings, layout: Layout) -> None:
     if settings.host in _LOOPBACK:
         return
     if not settings.tls_cert:
-        text = f"Listening on {settings.host} needs TLS: a program that can read the network could read tokens and output."
+        text = (
+            f"Listening on {settings.host} needs TLS: a program that can read the network could read "
+            "tokens and output."
+        )
         hint = "Name --tls-cert and --tls-key, or listen on 127.0.0.1 and let ssh or a proxy forward."
         raise ConfigInvalid("config_invalid", text, hint=hint)
     now = datetime.now(UTC)
     has_token = any(not token.is_over(now) for token in TokenFile(layout).read())
     if not (has_token or settings.mcp_api_key):
-        text = f"Listening on {settings.host} needs a token: callers from there could not be let in, nor be told apart."
+        text = (
+            f"Listening on {settings.host} needs a token: callers from there could not be let in, nor "
+            "be told apart."
+        )
         raise ConfigInvalid("config_invalid", text, hint="Make one first: `outlive token create`.")
 
 
@@ -100,13 +109,16 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
 
     Args:
         flags: Option name to text, as given on the command line.
-        is_self_started: A client has started it: it obeys the settings of the folder's operator, and yields to an operator's.
+        is_self_started: A client has started it: it obeys the settings of the folder's operator, and yields
+            to an operator's.
 
     Raises:
-        ConfigInvalid: A setting, the state folder or a port asked for by name cannot be used, or another server
-            serves this state folder.
+        ConfigInvalid: A setting, the state folder or a port asked for by name cannot be used, or another
+            server serves this state folder.
+        BackendUnavailable: There is no program for the keeper.
     """
-    # Collecting garbage while importing costs a tenth of the time and finds nothing; `collect_sometimes` has it again.
+    # Collecting garbage while importing costs a tenth of the time and finds nothing; `collect_sometimes` has
+    # it again.
     gc.disable()
     set_dumpable(is_dumpable=False)  # keys and tokens are in our environment and memory
     folder = working_folder()
@@ -116,10 +128,15 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
     layout = open_state_folder(resolution.settings.state_dir)
     check_reach(resolution.settings, layout)
     _check_tls(resolution.settings)
+    check_program(layout)
     _allow_many_descriptors()
     ownership = Ownership(layout)
     with ServerLock(layout, say=None if is_self_started else say), Listeners() as listeners:
-        ownership.forget_stop()
+        if not is_self_started:
+            ownership.forget_stop()
+        elif ownership.is_stopped:  # while this was starting: what started it has removed the mark before
+            text = f"The server of {layout.root} was stopped on purpose while it started."
+            raise BackendUnavailable("server_unavailable", text)
         listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
         if not is_self_started:
@@ -129,12 +146,17 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         from outlive.cli.server.server_process import collect_sometimes, run_server  # noqa: PLC0415
 
         collect_sometimes()
+        if is_self_started:
+            # Where its starter was says nothing about what others ask of it, and no file system is kept busy.
+            folder = home_folder()
+            os.chdir("/")
         return run_server(
             resolution.settings,
             layout,
             listeners,
             working_folder=folder,
             effective=effective_settings(resolution),
+            is_self_started=is_self_started,
         )
 
 
@@ -153,7 +175,9 @@ def _resolution(flags: Mapping[str, str], folder: str, *, is_self_started: bool)
 
 
 def _decided(resolution: Resolution, listeners: Listeners, folder: str) -> Mapping[str, str]:
-    """Return what flags, environment and the project's file say, as a server that is started elsewhere needs it."""
+    """Return what flags, environment and the project's file say, as a server that is started elsewhere needs
+    it.
+    """
     found = {}
     for option in OPTIONS:
         origin = resolution.origins[option.name]
@@ -162,7 +186,8 @@ def _decided(resolution: Resolution, listeners: Listeners, folder: str) -> Mappi
         found[option.name] = _absolute(option, origin.text, folder)
     left_out = {option.name for option in OPTIONS if option.is_secret and found.pop(option.name, "")}
     if "mcp_api_key" in left_out:
-        # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens no ports.
+        # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens
+        # no ports.
         return found | dict.fromkeys(_PORTS, "off")
     for door, port in listeners.ports.items():
         if found.get(f"{door}_port") == "0":  # a client that knows the door finds it there again
@@ -182,18 +207,23 @@ def _absolute(option: Option, text: str, folder: str) -> str:
 
 
 def _remember(ownership: Ownership, decided: Mapping[str, str], folder: str) -> None:
-    """Keep what servers that clients start have to obey; one that nothing can be written for serves all the same."""
+    """Keep what servers that clients start have to obey.
+
+    One that nothing can be written for serves all the same.
+    """
     try:
         ownership.note_service(os.environ)
         ownership.remember(decided, os.environ, working_folder=folder)
     except OSError as error:
         say(
-            f"outlive: these settings cannot be kept ({error.strerror}): a server that a client starts would have the ones before."
+            f"outlive: these settings cannot be kept ({error.strerror}): a server that a client starts "
+            "would have the ones before."
         )
 
 
 def _allow_many_descriptors() -> None:
-    """Raise the soft limit: a thousand connections and the logs of a thousand processes are more than the usual 1024.
+    """Raise the soft limit: a thousand connections and the logs of a thousand processes are more than the
+    usual 1024.
 
     Commands keep the one that this server was started with.
     """
@@ -204,7 +234,10 @@ def _allow_many_descriptors() -> None:
 
 
 def _check_tls(settings: Settings) -> None:
-    """See that TLS can be spoken while no client waits yet; the context itself is made with the event loop."""
+    """See that TLS can be spoken while no client waits yet.
+
+    The context itself is made with the event loop.
+    """
     if settings.tls_cert:
         from outlive.server.http.tls import server_context  # noqa: PLC0415 -- start-up time: ssl takes 10 ms
 
@@ -234,12 +267,15 @@ def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
                     hint=f"Choose another one: {flag} N, or {flag} 0 for any free one.{_instead(door)}",
                 ) from error
             say(
-                f"outlive: {error.message} Skipped: {door} is not reachable there ({flag} chooses another).{_instead(door)}"
+                f"outlive: {error.message} Skipped: {door} is not reachable there ({flag} chooses "
+                f"another).{_instead(door)}"
             )
 
 
 def _instead(door: str) -> str:
-    """Return what may stand behind a taken port: at the bridge's often an extension that listens itself (promise S3.9)."""
+    """Return what may stand behind a taken port: at the bridge's often an extension that listens itself
+    (promise S3.9).
+    """
     if door != "bridge":
         return ""
     return (
@@ -248,7 +284,10 @@ def _instead(door: str) -> str:
 
 
 def _start_keeper_meanwhile(layout: Layout) -> None:
-    """Start the keeper beside our imports: it takes 30 ms on another core. The engine makes sure of it again."""
+    """Start the keeper beside our imports: it takes 30 ms on another core.
+
+    The engine makes sure of it again.
+    """
 
     def start() -> None:
         with contextlib.suppress(OutliveError, OSError):

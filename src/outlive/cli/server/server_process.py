@@ -1,6 +1,7 @@
 """`outlive serve`, the part with the libraries loaded: the event loop, readiness, signals and the last words.
 
-Looks for garbage while no client waits. Each connection leaves some that only a look finds, and a look takes milliseconds.
+Looks for garbage while no client waits. Each connection leaves some that only a look finds, and a look takes
+milliseconds.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from socket import socket
 from typing import Literal, cast
 
@@ -29,17 +31,18 @@ from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server_lock import HAND_OVER
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.standard_files import keep_log_short
+from outlive.kernel.files import read_small, write_whole
 from outlive.observability.logs import logging_to
 from outlive.server.http.http_server import serving
 from outlive.server.http.listeners import Listeners, local_address
 from outlive.server.http.tls import server_context
 
-# Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes 4 % of
-# a busy server. So many objects that wait for the next look are some megabytes at most, and the look is 10 ms.
+# Reference counts free nearly everything here; at the usual thresholds (700, 10, 10) looking for cycles takes
+# 4 % of a busy server. So many objects that wait for the next look are some megabytes at most, and the look
+# is 10 ms.
 _THRESHOLDS = (25_000, 10, 5)
 _WORTH_A_LOOK = 1_000  # objects since the last one: a dozen connections
 _EACH_S = 0.25
@@ -81,6 +84,8 @@ def collecting_when_quiet() -> Iterator[None]:
 _Service = Callable[[ASGIApp, Sequence[socket]], AbstractAsyncContextManager[None]]
 
 _LOOK_S = 1.0  # between looks at where the state folder lies
+# More than Python's default of some six: a thread that waits for a frozen disk is lost to all others.
+_THREADS = 32
 _FORCED = 130  # 128 + SIGINT, as shells count
 _TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
 
@@ -92,6 +97,7 @@ def run_server(
     *,
     working_folder: str,
     effective: Sequence[EffectiveSetting],
+    is_self_started: bool,
 ) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code.
 
@@ -110,6 +116,7 @@ def run_server(
         ),
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
+        runner.get_loop().set_default_executor(ThreadPoolExecutor(_THREADS, thread_name_prefix="outlive"))
         notifier = Notifier(os.environ)
         app = Application(
             settings, layout, working_folder=working_folder, ports=listeners.ports, effective=effective
@@ -123,7 +130,8 @@ def run_server(
             max_http_connections=settings.max_http_connections,
             tls=tls,
         )
-        return runner.run(_serve(app, settings, layout, listeners, notifier=notifier, service=service))
+        stop = functools.partial(_stop_signals, layout, with_purpose=not is_self_started)
+        return runner.run(_serve(app, settings, layout, listeners, stop, notifier=notifier, service=service))
 
 
 async def _serve(
@@ -131,11 +139,12 @@ async def _serve(
     settings: Settings,
     layout: Layout,
     listeners: Listeners,
+    stop_signals: Callable[[], AbstractContextManager[asyncio.Future[bool]]],
     *,
     notifier: Notifier,
     service: _Service,
 ) -> int:
-    with _stop_signals(layout) as stop:
+    with stop_signals() as stop:
         async with application as app:
             async with service(app.asgi, listeners.sockets):
                 with _published(settings, layout, listeners), collecting_when_quiet():
@@ -153,11 +162,15 @@ async def _serve(
 
 
 @contextlib.contextmanager
-def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
-    """Yield what the first SIGINT or SIGTERM sets, or a call to hand over (True); a second ends this process on the spot.
+def _stop_signals(layout: Layout, *, with_purpose: bool) -> Iterator[asyncio.Future[bool]]:
+    """Yield what the first SIGINT or SIGTERM sets, or a call to hand over (True).
 
-    That is safe at any time: whatever must survive us is on disk already, or with the keeper. An ordered stop is noted before
-    anything is closed: clients that lose us must not start the next server.
+    A second ends this process on the spot.
+
+    That is safe at any time: whatever must survive us is on disk already, or with the keeper. A stop with a
+    purpose is noted before anything is closed: clients that lose us must not start the next server. To a
+    server that a client or the guardian has started a signal is none: a logout or a machine short of memory
+    sends it. `outlive stop-server` notes the purpose itself.
     """
     loop = asyncio.get_running_loop()
     stop: asyncio.Future[bool] = loop.create_future()
@@ -166,7 +179,8 @@ def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
         if stop.done():
             say("outlive: forced; the processes live on.")
             os._exit(_FORCED)
-        if holder_of(layout.server_lock) == os.getpid():  # else the folder is gone, and another may be there
+        # Else the folder is gone, and another may be there.
+        if with_purpose and holder_of(layout.server_lock) == os.getpid():
             Ownership(layout).note_stop()
         stop.set_result(False)
 
@@ -185,9 +199,12 @@ def _stop_signals(layout: Layout) -> Iterator[asyncio.Future[bool]]:
 
 
 async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
-    """Wait until this server is to end; return whether another is to follow, as also where the state folder was moved.
+    """Wait until this server is to end.
 
-    A client that looks for the folder at its new place is served by the next server; a deleted folder lies nowhere.
+    Return whether another is to follow, as also where the state folder was moved.
+
+    A client that looks for the folder at its new place is served by the next server; a deleted folder lies
+    nowhere.
     """
     folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
@@ -213,7 +230,9 @@ async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
 
 @contextlib.contextmanager
 def _published(settings: Settings, layout: Layout, listeners: Listeners) -> Iterator[None]:
-    """Keep server.json, which says to programs on this machine where the server listens, while the block runs."""
+    """Keep server.json, which says to programs on this machine where the server listens, while the block
+    runs.
+    """
     port = listeners.ports.get("jsonrpc")
     name = settings.public_name[0] if settings.public_name else settings.host
     host = f"[{name}]" if ":" in name else name
@@ -237,7 +256,10 @@ def _published(settings: Settings, layout: Layout, listeners: Listeners) -> Iter
 
 
 def _write(layout: Layout, path: str, content: bytes) -> None:
-    """Replace a file that others on this machine read; where the disk takes nothing that is said, and all the rest goes on."""
+    """Replace a file that others on this machine read.
+
+    Where the disk takes nothing that is said, and all the rest goes on.
+    """
     if read_small(path) == content:
         return
     try:
@@ -273,7 +295,7 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
         command = os.path.join(os.path.dirname(sys.executable), "websockets")
         lines.append(f"Try: {command} ws{s}://{host}:{port}/ws/mcp   and type {_TRY}")
     lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
-    say("\n".join(lines))
+    say(*lines)
 
 
 def _pages(settings: Settings) -> str:

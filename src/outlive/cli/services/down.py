@@ -40,7 +40,9 @@ def down(
 def restart_services(
     client: Client, folder: str, names: Sequence[str], *, timeout_s: float, as_json: bool
 ) -> int:
-    """End services of a folder's file, start them again, and return when they are ready; one that does not run is started.
+    """End services of a folder's file, start them again, and return when they are ready.
+
+    One that does not run is started.
 
     Files of variables (env_file) are read again.
     """

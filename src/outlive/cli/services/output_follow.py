@@ -1,7 +1,7 @@
 """The output of all services of a project as it comes, across restarts: `ServiceFollow`.
 
-A thread waits for news of the services, and each process that runs has one that follows its output. The main thread takes everything
-from one queue, so that a signal finds it at rest.
+A thread waits for news of the services, and each process that runs has one that follows its output. The main
+thread takes everything from one queue, so that a signal finds it at rest.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from outlive.cli.services.printer import ServicePrinter, sentence
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, ServiceInfo, StackInfo
+from outlive.store.end_sentences import loss_sentence
 
 _NEWS_S = 30.0  # of one request for news
 
@@ -33,7 +34,10 @@ class ServiceFollow:
         names: Collection[str],
         says_states: bool,
     ) -> None:
-        """Follow these services (none: all) of the project in a folder; with `says_states` also what they do."""
+        """Follow these services (none: all) of the project in a folder.
+
+        With `says_states` also what they do.
+        """
         self.news: queue.SimpleQueue[News] = queue.SimpleQueue()
         self._client = client
         self._folder = folder
@@ -48,7 +52,9 @@ class ServiceFollow:
         threading.Thread(target=self._watch, args=(stack.revision,), name="services", daemon=True).start()
 
     def take(self, stack: StackInfo, *, start: Callable[[str], Cursor] = lambda _: BEGINNING) -> None:
-        """Follow the processes that are new in this state, each from where `start` says, and say what has changed."""
+        """Follow the processes that are new in this state, each from where `start` says, and say what has
+        changed.
+        """
         services = {one.name: one for one in stack.services}
         for one in self._chosen(stack):
             if (
@@ -103,6 +109,11 @@ class ServiceFollow:
                 for item in items:
                     if isinstance(item, Output):
                         self._printer.feed(name, item.stream, item.data)
+                    else:
+                        self._printer.gap(name, item.stream, item.end - item.start)
+                info = self._client.get(process_id).info()
+                if info.output_lost:
+                    self._printer.lack(name, loss_sentence(info.lost_bytes))
             self._printer.finish(name)
 
         thread = threading.Thread(target=follow, name=name, daemon=True)

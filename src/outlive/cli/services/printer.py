@@ -1,14 +1,15 @@
-"""Lines of several services on one terminal: each with its service's name before it, in a colour of its own: `ServicePrinter`.
+"""Lines of several services on one terminal: each with its service's name before it, in a colour of its own:
+`ServicePrinter`.
 
 And the words for what a service does: `sentence`. Pure but for the writing.
 """
 
 import os
-import sys
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
+from outlive.cli.output import Painted, Piece, deliver_lines, plain, say
 from outlive.cli.tables import short_signal
 from outlive.client import ServiceInfo
 
@@ -22,6 +23,7 @@ class ServicePrinter:
 
     Attributes:
         has_printed: Whether any line was printed.
+        is_cut: Whether a part of what was to be printed is not there (any more).
     """
 
     def __init__(
@@ -40,19 +42,14 @@ class ServicePrinter:
             text: Only lines that contain it.
             ignore_case: Its ASCII letters stand for both cases.
         """
-        self.has_printed = False
+        self.has_printed = self.is_cut = False
         self._streams = streams
         found = None if text is None else os.fsencode(text)
         self._text = found.lower() if found is not None and ignore_case else found  # of bytes: ASCII alone
         self._ignore_case = ignore_case
         names = [*names]
-        self._width = max(map(len, names), default=0)
-        is_coloured = (
-            sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        )
-        self._colours = {
-            name: _COLOURS[place % len(_COLOURS)] if is_coloured else "" for place, name in enumerate(names)
-        }
+        self._width = max((len(plain(name)) for name in names), default=0)
+        self._colours = {name: _COLOURS[place % len(_COLOURS)] for place, name in enumerate(names)}
         self._begun: dict[tuple[str, str], bytes] = {}
         self._lock = threading.Lock()
 
@@ -76,12 +73,20 @@ class ServicePrinter:
             for key in [one for one in self._begun if one[0] == name]:
                 self._write(name, [self._begun.pop(key)])
 
+    def gap(self, name: str, stream: str, size: int) -> None:
+        """Say that so many bytes of one stream of a service are not kept any more."""
+        if stream in self._streams:
+            self.lack(name, f"{size} bytes of output are not kept any more")
+
+    def lack(self, name: str, text: str) -> None:
+        """Say which part of a service's output is not there."""
+        self.is_cut = True
+        self.say(name, text)
+
     def say(self, name: str, text: str) -> None:
         """Print a line about a service on stderr, where no program takes it for output."""
         with self._lock:
-            sys.stdout.flush()
-            sys.stderr.write(f"{self._prefix(name)}* {text}\n")
-            sys.stderr.flush()
+            say([*self._prefix(name), f"* {text}"])
 
     def _write(self, name: str, lines: Iterable[bytes]) -> None:
         lines = [line.rstrip(b"\r") for line in lines]
@@ -90,15 +95,12 @@ class ServicePrinter:
             if not lines:
                 return
         self.has_printed = True
-        prefix = self._prefix(name).encode()
-        sys.stdout.flush()
-        sys.stdout.buffer.write(b"".join(b"%s%s\n" % (prefix, line) for line in lines))
-        sys.stdout.buffer.flush()
+        deliver_lines(self._prefix(name), lines)
 
-    def _prefix(self, name: str) -> str:
-        words = f"{name.ljust(self._width)} |"
-        colour = self._colours.get(name, "")
-        return f"\x1b[{colour}m{words}\x1b[0m " if colour else f"{words} "
+    def _prefix(self, name: str) -> Sequence[Piece]:
+        words = f"{plain(name).ljust(self._width)} |"
+        colour = self._colours.get(name)
+        return (words if colour is None else Painted(words, colour), " ")
 
 
 def sentence(one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: datetime | None = None) -> str:

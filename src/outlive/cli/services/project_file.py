@@ -8,15 +8,20 @@ from typing import NamedTuple
 
 from outlive.client import Client, StackInfo
 from outlive.config.services import procfile, services_file
+from outlive.config.services.env_file import parse_env_file
+from outlive.core.documents import MAX_TOML_BYTES, decode_text
 from outlive.core.errors import ConfigInvalid
-from outlive.keeper.common.project import project_root
+from outlive.files.documents import read_found, read_named
+from outlive.keeper.common.project import project_root, working_folder
 from outlive.operations.services.declaration import ServiceRequest
 
 FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)
 
 
 class DeclaredProject(NamedTuple):
-    """A project's services: `folder` is the one in which the file lies, `project` where their processes have their names."""
+    """A project's services: `folder` is the one in which the file lies, `project` where their processes have
+    their names.
+    """
 
     folder: str
     project: str
@@ -24,7 +29,10 @@ class DeclaredProject(NamedTuple):
 
 
 def find_file(folder: str) -> str | None:
-    """Return the nearest file between a folder and its project's root; in one folder the TOML file comes first."""
+    """Return the nearest file between a folder and its project's root.
+
+    In one folder the TOML file comes first.
+    """
     folder = os.path.realpath(folder)
     root = project_root(folder)
     while True:
@@ -42,34 +50,50 @@ def read_project(path: str | None) -> DeclaredProject:
     Raises:
         ConfigInvalid: There is no file, it cannot be read, or it declares what makes no sense.
     """
-    found = find_file(os.getcwd()) if path is None else os.path.realpath(path)
+    found = find_file(working_folder()) if path is None else os.path.realpath(path)
     if found is None:
         raise ConfigInvalid(
             "config_invalid",
             f"Here is no {FILE_NAMES[0]} and no {FILE_NAMES[1]}, nor above, up to the project's root.",
-            hint='Write one: [services.web] and command = "./server" below it (docs/services.md), or pass -f FILE.',
+            hint=(
+                'Write one: [services.web] and command = "./server" below it (docs/services.md), or '
+                "pass -f FILE."
+            ),
         )
+    read = read_found if path is None else read_named
     try:
-        with open(found, encoding="utf-8") as file:
-            text = file.read()
+        text = decode_text(read(found, MAX_TOML_BYTES))
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is neither UTF-8 nor UTF-16"
         raise ConfigInvalid("config_invalid", f"{found} cannot be read: {reason}.") from error
     folder, name = os.path.split(found)
     if name.endswith(".toml"):
         services = services_file.parse_services(text, folder=folder, file=name)
     else:
-        has_env_file = os.path.isfile(os.path.join(folder, procfile.ENV_FILE))
-        services = procfile.parse_procfile(text, folder=folder, file=name, has_env_file=has_env_file)
+        services = procfile.parse_procfile(
+            text, folder=folder, file=name, variables=_env_file(folder), port=os.environ.get("PORT", "")
+        )
     return DeclaredProject(folder, project_root(folder), services)
 
 
+def _env_file(folder: str) -> dict[str, str] | None:
+    """Return what a file `.env` says; None where there is none. What is wrong in it, each start says."""
+    path = os.path.join(folder, procfile.ENV_FILE)
+    if not os.path.isfile(path):
+        return None
+    try:
+        return parse_env_file(decode_text(read_found(path, MAX_TOML_BYTES), errors="surrogateescape"))
+    except (OSError, ValueError):
+        return {}
+
+
 def known_stack(client: Client, path: str | None = None) -> StackInfo | None:
-    """Return the services that the server knows of the current folder's project, or of the one that a file lies in; None: of none.
+    """Return the services that the server knows of the current folder's project, or of the one that a file
+    lies in; None: of none.
 
     A project whose file is gone is found, too: by the nearest folder that has services.
     """
-    here = os.path.realpath(os.getcwd() if path is None else os.path.dirname(os.path.abspath(path)))
+    here = os.path.realpath(working_folder() if path is None else os.path.dirname(os.path.abspath(path)))
     file = find_file(here) if path is None else None
     if file is not None:
         here = os.path.dirname(file)

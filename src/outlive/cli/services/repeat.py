@@ -1,13 +1,14 @@
 """`outlive restart` and `outlive rerun`: a command again, as its folder says that it was started.
 
-The folder of a process holds all that it was started with, but for what no file may hold: values of `--secret`, which are asked for or
-named, and the environment of an MCP host, in whose place this shell's comes. A token of the server (`--grant`) is given anew. The new
-process has an id of its own, and the id of the one that it repeats in its tag `repeats`. The server judges the start as any other.
+The folder of a process holds all that it was started with, but for what no file may hold: values of
+`--secret`, which are asked for or named, and the environment of an MCP host, in whose place this shell's
+comes. A token of the server (`--grant`) is given anew. The new process has an id of its own, and the id of
+the one that it repeats in its tag `repeats`. The server judges the start as any other.
 
-What is repeated of it, `operations.repetition` decides. The server's own `rerun` asks for no secrets and gives its own environment; this one asks.
+What is repeated of it, `operations.repetition` decides. The server's own `rerun` asks for no secrets and
+gives its own environment; this one asks.
 """
 
-import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import cast
 
 import outlive
 from outlive.cli.far import far_url
-from outlive.cli.output import say, show, show_error, show_json
+from outlive.cli.output import say, show, show_error, show_json, typed_secret
 from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, takes
 from outlive.cli.processes import called, connected, find_process
 from outlive.cli.services.down import TIMEOUT, restart_services
@@ -204,7 +205,8 @@ def _known(info: ProcessInfo) -> RepeatedProcess:
 
 
 def _given(needed: Sequence[str], named: Sequence[str]) -> dict[str, str]:
-    """Return the values of secret variables: those that the caller has named and has, else typed at a terminal.
+    """Return the values of secret variables: those that the caller has named and has, else typed at a
+    terminal.
 
     Raises:
         InvalidRequest: Some are missing, and no person can be asked.
@@ -212,7 +214,7 @@ def _given(needed: Sequence[str], named: Sequence[str]) -> dict[str, str]:
     found = {name: os.environ[name] for name in named if name in os.environ}
     missing = [name for name in needed if name not in found]
     if missing and sys.stdin is not None and sys.stdin.isatty():
-        found |= {name: getpass.getpass(f"{name}: ") for name in missing}
+        found |= {name: typed_secret(name) for name in missing}
         missing = []
     if missing:
         text = f"These variables were stored nowhere: {', '.join(missing)}."

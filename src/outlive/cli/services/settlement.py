@@ -3,8 +3,9 @@
 import time
 from collections.abc import Collection
 
-from outlive.cli.output import progress, say, show, show_json
+from outlive.cli.output import say, show, show_json
 from outlive.cli.processes import plain_fields
+from outlive.cli.progress import progress
 from outlive.cli.services.printer import sentence
 from outlive.client import Client, ServiceInfo, StackInfo
 
@@ -62,7 +63,9 @@ def settle(
 
 
 def until_settled(stack: StackInfo, names: Collection[str], *, over: bool) -> bool:
-    """Whether nothing more is to be waited for: all are ready or will not be, or with `over` nothing runs any more."""
+    """Whether nothing more is to be waited for: all are ready or will not be, or with `over` nothing runs any
+    more.
+    """
     return all(_is_settled(one, over=over) for one in stack.services if one.name in names)
 
 

@@ -31,7 +31,7 @@ SERVICES = places("names", "[SERVICE]...", about="Only these, with what they wai
 _DRAIN_S = 5.0  # the last output of what has ended is there by then
 _MORE = """Reads outlive.processes.toml, else a Procfile, from here up to the project's root.
 Ctrl-C stops the services (once more kills them); a closed terminal leaves them running. With -d they run on: `outlive down` stops them.
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @takes(
@@ -61,7 +61,7 @@ def up(
     if server.as_json and not is_detached:
         raise UsageError("--json answers once: pass -d with it")
     project = read_project(file)
-    with a_client(server.state_dir, no_start=server.no_start, after_stop=True) as client:
+    with a_client(server.state_dir, no_start=server.no_start) as client:
         before = {one.process_id for stack in client.services.list(project.folder) for one in stack.services}
         stack = _asked(client, project, names)
         if not is_detached:
@@ -79,7 +79,8 @@ def _asked(client: Client, project: DeclaredProject, names: Sequence[str]) -> St
         services,
         names=names,
         project=project.project,
-        # Kept on disk, for a start that comes after this program's end: nothing else of this environment is passed on.
+        # Kept on disk, for a start that comes after this program's end: nothing else of this environment is
+        # passed on.
         environment=listed_environment(os.environ),
         umask=own_umask(),
         nice=own_nice(),

@@ -1,14 +1,15 @@
-"""`outlive answer`: a person answers what a process asks, at a terminal or from a script, and no model sees it.
+"""`outlive answer`: a person answers what a process asks, at a terminal or from a script, and no model sees
+it.
 
-What is typed goes from here to the process's input and nowhere else: it is in no log and in no audit entry, and at a terminal a
-password is read without being shown.
+What is typed goes from here to the process's input and nowhere else: it is in no log and in no audit entry,
+and at a terminal a password is read without being shown.
 """
 
 import os
 import sys
 import termios
 
-from outlive.cli.output import say, show_json
+from outlive.cli.output import deliver, say, show_json
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, switch, takes
 from outlive.cli.processes import connected, find_process, last_lines
 from outlive.client import InvalidRequest, InvalidState, Process, ProcessInfo
@@ -34,7 +35,8 @@ def answer(*, name: str, from_stdin: bool, force: bool, server: ServerFlags) -> 
     """Show what is asked on stderr, take the answer, and write it with a newline to the process's input.
 
     Raises:
-        InvalidRequest: The process does not wait for input, or there is no terminal to ask at, and no --stdin: nothing was sent.
+        InvalidRequest: The process does not wait for input, or there is no terminal to ask at, and no
+        --stdin: nothing was sent.
         InvalidState: It has ended, or has no input.
     """
     with connected(server) as client:
@@ -107,16 +109,16 @@ def _read_line(fd: int, *, is_secret: bool) -> bytes:
     if is_secret:
         silent = before.copy()
         silent[3] &= ~termios.ECHO
-        # What was typed ahead, visibly, is not taken for the secret. We ask only then: a quick answer to our question would
-        # be shown, and thrown away with the rest.
+        # What was typed ahead, visibly, is not taken for the secret. We ask only then: a quick answer to our
+        # question would be shown, and thrown away with the rest.
         termios.tcsetattr(fd, termios.TCSAFLUSH, silent)
     try:
-        os.write(fd, b"Password: " if is_secret else b"Answer: ")
+        deliver(fd, b"Password: " if is_secret else b"Answer: ")
         line = os.read(fd, _MAX_BYTES)
     finally:
         if is_secret:
             termios.tcsetattr(fd, termios.TCSADRAIN, before)
-            os.write(fd, b"\n")
+            deliver(fd, b"\n")
     if not line:
         raise InvalidRequest("invalid_params", "Nothing was typed, and nothing was sent.")
     return line.removesuffix(b"\n")

@@ -1,4 +1,6 @@
-"""`outlive attach`: how a process is brought to the foreground; what happens there is `outlive.cli.foreground`'s.
+"""`outlive attach`: how a process is brought to the foreground.
+
+What happens there is `outlive.cli.foreground`'s.
 
 `outlive attach`: a command that runs already, in the foreground; it runs on when we leave.
 """

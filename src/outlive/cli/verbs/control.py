@@ -69,7 +69,10 @@ def _signal(process: Process, *, number: str, tree: bool = False) -> None:
 
 
 def _kill(process: Process, *, sent: str | None) -> None:
-    """End the tree at once; with another signal than KILL send that to the main process, as kill(1) and docker do."""
+    """End the tree at once.
+
+    With another signal than KILL send that to the main process, as kill(1) and docker do.
+    """
     if sent is not None and not _is_kill(sent):
         _signal(process, number=sent)
     else:

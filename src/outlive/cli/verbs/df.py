@@ -1,13 +1,15 @@
-"""`outlive df`: what takes the state folder's disk, by project and by state, and what the server will remove by itself.
+"""`outlive df`: what takes the state folder's disk, by project and by state, and what the server will remove
+by itself.
 
-The server measures and decides (`engine.disk_usage`); here are only the tables, one of which `prune --dry-run` shows, too.
+The server measures and decides (`engine.disk_usage`); here are only the tables, one of which `prune
+--dry-run` shows, too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from outlive.cli.output import plain, show, show_json
+from outlive.cli.output import Line, show, show_json
 from outlive.cli.parameters import SERVER, ServerFlags, takes
 from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size, shown_span, shown_table
@@ -18,8 +20,8 @@ _WITHOUT = "(none)"
 @takes(
     *SERVER,
     more=(
-        "RECLAIMABLE is what has ended, and `outlive prune` would free. The server removes what has ended by itself, too: by its age, "
-        "by how much there is, by the size of its output."
+        "RECLAIMABLE is what has ended, and `outlive prune` would free. The server removes what has ended "
+        "by itself, too: by its age, by how much there is, by the size of its output."
     ),
 )
 def df(*, server: ServerFlags) -> int:
@@ -31,20 +33,19 @@ def df(*, server: ServerFlags) -> int:
         return 0
     rows = [("PROJECT", "PROCESSES", "RUN", "SIZE", "RECLAIMABLE")]
     for one in usage["projects"]:
-        folder = _WITHOUT if one["project"] is None else plain(one["project"])
+        folder = _WITHOUT if one["project"] is None else one["project"]
         rows.append((folder, *_columns(one)))
     rows.append(("total", *_columns(usage)))
-    show(shown_table(rows))
-    show("")
+    show(*shown_table(rows), "")
     states = [("STATE", "PROCESSES", "SIZE")]
     for state, share in usage["states"].items():
         states.append((state.replace("_", " "), str(share["processes"]), shown_size(share["bytes"])))
-    show(shown_table(states))
-    show("")
-    show("\n".join(retention_lines(usage["retention"], datetime.now(UTC))))
+    show(*shown_table(states), "")
+    show(*retention_lines(usage["retention"], datetime.now(UTC)))
     free, total = shown_size(usage["free_bytes"]), shown_size(usage["total_bytes"])
     show(
-        f"Registry, audit log and the rest: {shown_size(usage['own_bytes'])}. Free on this disk: {free} of {total}."
+        f"Registry, audit log and the rest: {shown_size(usage['own_bytes'])}. Free on this disk: {free} "
+        f"of {total}."
     )
     return 0
 
@@ -54,15 +55,17 @@ def _columns(share: Mapping[str, Any]) -> tuple[str, str, str, str]:
     return count, running, shown_size(share["bytes"]), shown_size(share["reclaimable_bytes"])
 
 
-def retention_lines(rules: Sequence[Mapping[str, Any]], now: datetime) -> list[str]:
-    """Return a table of what the server removes by itself: each part of the rule, how much of it is used, what goes, until when."""
+def retention_lines(rules: Sequence[Mapping[str, Any]], now: datetime) -> list[Line]:
+    """Return a table of what the server removes by itself: each part of the rule, how much of it is used,
+    what goes, until when.
+    """
     rows = [("THE SERVER REMOVES", "LIMIT", "USED", "GOES NOW", "NEXT")]
     for one in rules:
         words, written = _RULES[one["rule"]]
         limit = "none" if one["limit"] is None else written(one["limit"])
         goes = f"{one['processes']} ({shown_size(one['bytes'])})" if one["processes"] else "-"
         rows.append((words, limit, written(one["used"]), goes, _next(one, now)))
-    return shown_table(rows).splitlines()
+    return shown_table(rows)
 
 
 def _next(rule: Mapping[str, Any], now: datetime) -> str:

@@ -8,7 +8,11 @@ from outlive.cli.tables import fitted, outcome, shown_command
 from outlive.client import ProcessEvent
 from outlive.core.identity import short_name
 
-_EVENT_WORDS = "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|closed|relabeled|session_ended|removed|rejected|keeper_connected|keeper_disconnected|node_connected|node_away|missed"
+_EVENT_WORDS = (
+    "queued|approval_requested|approval_decided|started|recovered|paused|resumed|stopping|ended|"
+    "closed|relabeled|session_ended|removed|rejected|keeper_connected|keeper_disconnected|"
+    "node_connected|node_away|missed"
+)
 _STATE_WORDS = "queued|starting|running|paused|stopping|exited|signaled|failed_to_start|lost"
 _PATIENCE_S = 24 * 3600.0  # a call that follows events stays, however long the server is away
 _ENDS = frozenset({"ended", "closed", "removed"})  # shown with how it ended

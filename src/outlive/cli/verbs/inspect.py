@@ -14,5 +14,6 @@ def inspect(*, names: list[str], server: ServerFlags) -> int:
     if server.as_json:
         show_json({"processes": [view(info) for info in infos]})
     else:
-        show("\n\n".join(map(describe, infos)))
+        for number, info in enumerate(infos):
+            show(*([""] if number else []), *describe(info))
     return 0

@@ -1,6 +1,8 @@
-"""`outlive rm` and `outlive prune`: records and output of processes that have ended, removed by name or by condition.
+"""`outlive rm` and `outlive prune`: records and output of processes that have ended, removed by name or by
+condition.
 
-`prune` asks the server for everything that has ended, and the file system how much that takes; the server removes.
+`prune` asks the server for everything that has ended, and the file system how much that takes; the server
+removes.
 """
 
 import contextlib
@@ -11,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from outlive.cli.output import progress, say, show, show_error, show_json
+from outlive.cli.output import agreed, say, show, show_error, show_json
 from outlive.cli.parameters import (
     GROUP,
     OPTIONAL_NAMES,
@@ -24,6 +26,7 @@ from outlive.cli.parameters import (
     takes,
 )
 from outlive.cli.processes import Selection, act, connected, every, parse_tags, say_degraded
+from outlive.cli.progress import progress
 from outlive.cli.tables import age, outcome, shown_command, shown_size, shown_table
 from outlive.cli.verbs.df import retention_lines
 from outlive.client import Client, InvalidRequest, OutliveError, ProcessInfo, ProcessNotFound
@@ -103,7 +106,10 @@ def prune(
     yes: bool,
     server: ServerFlags,
 ) -> int:
-    """Remove what has ended, after a question on a terminal; return 1 where it was refused, or some of it stayed."""
+    """Remove what has ended, after a question on a terminal.
+
+    Return 1 where it was refused, or some of it stayed.
+    """
     wanted = Pruning.parse(older_than=older_than, states=states, group=group, tags=tags)
     with connected(server) as client:
         return _prune(
@@ -147,7 +153,10 @@ class _Doomed:
 def _prune(
     client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool
 ) -> int:
-    """Remove what `wanted` takes, after a question on a terminal; return 1 where the person did not agree, or some of it stayed."""
+    """Remove what `wanted` takes, after a question on a terminal.
+
+    Return 1 where the person did not agree, or some of it stayed.
+    """
     now = datetime.now(UTC)
     doomed = _find_doomed(client, layout, wanted, now)
     degraded = client.degraded()
@@ -157,7 +166,7 @@ def _prune(
             say_degraded(degraded)
         _show_doomed(doomed, now)
         if dry_run:
-            show("\n" + "\n".join(retention_lines(retention, now)))
+            show("", *retention_lines(retention, now))
     if not doomed or dry_run:
         if as_json:
             _show_result(doomed, removed=[], dry_run=dry_run, degraded=degraded, retention=retention)
@@ -203,7 +212,7 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
         ago = f"{age(info.ended_at or info.created_at, now)} ago"
         row = (short_name(info.process_id), outcome(info), ago, shown_size(one.size), shown_command(info))
         rows.append(row)
-    show(shown_table(rows))
+    show(*shown_table(rows))
     if len(doomed) > _SHOWN:
         show(f"… and {len(doomed) - _SHOWN} more")
     show(f"{_count(doomed)}, {_size(doomed)}")
@@ -240,9 +249,7 @@ def _agreed(doomed: list[_Doomed]) -> bool:
     if not (sys.stdin is not None and sys.stdin.isatty()):
         text = f"{_count(doomed)} would go, and no person can be asked here."
         raise InvalidRequest("invalid_params", text, hint="Pass --yes, or --dry-run to see them only.")
-    sys.stderr.write(f"Remove {_count(doomed)} for good? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() in {"y", "yes"}:
+    if agreed(f"Remove {_count(doomed)} for good?"):
         return True
     say("Nothing was removed.")
     return False

@@ -58,7 +58,7 @@ def ps(
         return 0
     if infos:
         rows = process_rows(infos, now=datetime.now(UTC), project=project)
-        show(shown_table(_with_restarts(rows, infos, stacks)))
+        show(*shown_table(_with_restarts(rows, infos, stacks)))
         if left := next((info for info in infos if info.descendants), None):
             name = short_name(left.process_id)
             say(f"outlive: what a command has left running is ended by `outlive stop {name}`.")
@@ -71,7 +71,7 @@ def ps(
 
 
 def _stacks(client: Client) -> Sequence[StackInfo]:
-    """Return all services; of a server of an earlier version none."""
+    """Return all services; none where this caller may not see them."""
     with contextlib.suppress(OutliveError):
         return client.services.list()
     return ()

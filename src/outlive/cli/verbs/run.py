@@ -1,7 +1,7 @@
 """`outlive run`: a command in the foreground that can be left, or one that is left at once.
 
-Flags that are options of every start take their sentences and bounds from `operations.start`. How the command is run belongs to
-`outlive.cli.foreground`.
+Flags that are options of every start take their sentences and bounds from `operations.start`. How the command
+is run belongs to `outlive.cli.foreground`.
 """
 
 import contextlib
@@ -75,7 +75,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
     size = terminal.size if terminal is not None and plan.stdio == "pty" else None
     layout = layout_of(state_dir)
     with (
-        a_client(layout.root, no_start=no_start, after_stop=True, say=say_nothing) as client,
+        a_client(layout.root, no_start=no_start, say=say_nothing) as client,
         contextlib.ExitStack() as loan,
     ):
         early = None if options.is_detached else EarlySignals(terminal)
@@ -148,11 +148,12 @@ def _stay(
         if is_forgotten:
             _forget(client, process)
         elif not has_terminal:
-            leave_behind(process, cursor, state_dir)
+            leave_behind(process, cursor, state_dir, delivery)
 
+    delivery = Delivery(process, releases=True, gone=gone)
     session = ForegroundSession(
         process,
-        Delivery(process, releases=True, gone=gone),
+        delivery,
         terminal=terminal,
         has_terminal=has_terminal,
         keys=keys,
@@ -175,7 +176,10 @@ def _forget(client: Client, process: Process) -> None:
 def _follow(
     session: ForegroundSession, process: Process, early: EarlySignals, readiness: Readiness | None
 ) -> int:
-    """Show a process until it ends, is ready, or is left; return its exit code, or die of the signal that it died of."""
+    """Show a process until it ends, is ready, or is left.
+
+    Return its exit code, or die of the signal that it died of.
+    """
     early.pass_on(session.heed)
     if readiness is not None and readiness.port is not None:
         watch = functools.partial(readiness.watch_port, process, session.leave)
@@ -195,6 +199,19 @@ def _follow(
 
 
 def _leave_at_once(process: Process, options: ForegroundOptions, readiness: Readiness | None) -> int:
+    try:
+        _show_started(process, options)
+    except OSError:
+        say(f"outlive: {process.process_id} was started, and goes on")  # else nobody would know its name
+        raise
+    completion = None if readiness is None else readiness.wait(process)
+    if completion is None:
+        return 0
+    code, _ = exit_as(process, completion)
+    return _end(code, 0, readiness)
+
+
+def _show_started(process: Process, options: ForegroundOptions) -> None:
     if options.as_json:
         info = process.info()
         sandbox = {"profile": info.profile, "features": info.features}
@@ -203,11 +220,6 @@ def _leave_at_once(process: Process, options: ForegroundOptions, readiness: Read
         show_json({**shown, "short_id": info.short_id, "name": info.name, **repeated})
     else:
         show(process.process_id)
-    completion = None if readiness is None else readiness.wait(process)
-    if completion is None:
-        return 0
-    code, _ = exit_as(process, completion)
-    return _end(code, 0, readiness)
 
 
 def _end(code: int, number: int, missed: Readiness | None) -> int:
@@ -229,7 +241,9 @@ def _descriptors() -> Descriptors:
 
 
 def _known(word: str, server: ServerFlags) -> int | None:
-    """Start again what a word names that is no program, as `start web` of other programs means; None: it names nothing."""
+    """Start again what a word names that is no program, as `start web` of other programs means; None: it
+    names nothing.
+    """
     # Start-up time: a program's name is the usual case.
     import shutil  # noqa: PLC0415
 
@@ -256,14 +270,19 @@ def _check_inside(word: str, server: ServerFlags) -> None:
         except OutliveError:
             return
     text = f"{word!r} is a process, and nothing can be run inside of one."
-    hint = f"`outlive send {word} TEXT` types into it, `outlive attach {word}` shows it, `outlive run -- PROGRAM` runs beside it."
+    hint = (
+        f"`outlive send {word} TEXT` types into it, `outlive attach {word}` shows it, `outlive run -- "
+        "PROGRAM` runs beside it."
+    )
     raise InvalidRequest("invalid_params", text, hint=hint)
 
 
 def _of_start(
     member: str, *short: str, metavar: str, more: str = "", kind: Literal["one", "many", "switch"] = "one"
 ) -> Parameter:
-    """Return the flag for an option that every frontend takes: its sentence is `operations.start`'s; `more` stands behind it."""
+    """Return the flag for an option that every frontend takes: its sentence is `operations.start`'s; `more`
+    stands behind it.
+    """
 
     def about() -> str:
         declared = _declared(member)
@@ -293,7 +312,10 @@ def _within_bounds(member: str, text: str) -> int:
 
 
 def _flag_of(member: str, kind: object) -> Parameter:
-    """Return the flag of one of the client's `FlagOptions`; its type says how its value is read and what stands for it."""
+    """Return the flag of one of the client's `FlagOptions`.
+
+    Its type says how its value is read and what stands for it.
+    """
     short, metavar, more = _SAID.get(member, ((), "", ""))
     one, *_ = get_args(kind)  # the type beside None
     of_start = functools.partial(_of_start, member, *short, more=more)
@@ -304,7 +326,8 @@ def _flag_of(member: str, kind: object) -> Parameter:
     return of_start(metavar=metavar or "|".join(get_args(one)) or member.upper())
 
 
-# Where more is to be said than the type and the declaration of the option do: short flags, the metavar, a sentence.
+# Where more is to be said than the type and the declaration of the option do: short flags, the metavar, a
+# sentence.
 _SAID: Mapping[str, tuple[tuple[str, ...], str, str]] = {
     "timeout_s": ((), "", "It exits with 124 then."),
     "group": (("-g",), "NAME", ""),
@@ -393,7 +416,7 @@ _HIDDEN = (
     ),
 )
 _MORE = """Exits as the command did. 124: its time was up, 125: outlive failed, 126: not executable, 127: not found.
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 @takes(*_PARAMETERS, *_HIDDEN, *SERVER, more=_MORE.rstrip("\n"))

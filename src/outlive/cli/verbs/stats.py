@@ -1,12 +1,11 @@
 """`outlive stats`: what the trees of live processes use, once or again and again."""
 
 import contextlib
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from outlive.cli.output import show, show_json
+from outlive.cli.output import clear_screen, is_screen, redraw, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, seconds, switch, takes
 from outlive.cli.processes import connected, every, find_process, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, shown_table
@@ -16,10 +15,6 @@ from outlive.core.redactions import redacted_member
 
 _HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")
 _FIRST_S = 0.5  # between the two looks that the first CPU figures need
-_REDRAW = (
-    "\x1b[H"  # ECMA-48: cursor to the beginning; then each line is cleared behind its end, and the rest below
-)
-_CLEAR_LINE, _CLEAR_BELOW, _CLEAR_ALL = "\x1b[K", "\x1b[J", "\x1b[2J"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +27,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A sample and the processor's share since the one before it: 100 is one processor; None where it is not known yet."""
+    """A sample and the processor's share since the one before it: 100 is one processor; None where it is not
+    known yet.
+    """
 
     info: ProcessInfo
     cpu_percent: float | None
@@ -66,7 +63,9 @@ def stats(
     interval_s: float,
     server: ServerFlags,
 ) -> int:
-    """Print what processes use, named or of a group and with tags (else all that live), once or until an interrupt."""
+    """Print what processes use, named or of a group and with tags (else all that live), once or until an
+    interrupt.
+    """
     with connected(server) as client:
         watch = _Watch(client, names, group=group, tags=tags)
         _show(watch, interval_s=interval_s, once=no_stream, as_json=server.as_json)
@@ -77,18 +76,18 @@ def _show(watch: "_Watch", *, interval_s: float, once: bool, as_json: bool) -> N
     """Print a table, or a line of JSON, once or every `interval_s`."""
     samples = watch.sample()
     time.sleep(min(_FIRST_S, interval_s))
-    is_screen = not (once or as_json) and sys.stdout.isatty()
-    if is_screen:
-        sys.stdout.write(_CLEAR_ALL)
+    has_screen = not (once or as_json) and is_screen()
+    if has_screen:
+        clear_screen()
     while True:
         before, samples = samples, watch.sample()
         looks = [Look.between(before.get(name), sample) for name, sample in samples.items()]
         if as_json:
             show_json({"processes": [_as_json(look) for look in looks]})
-        elif is_screen:
-            _redraw(shown_table(_rows(looks)))
+        elif has_screen:
+            redraw(shown_table(_rows(looks)))
         else:
-            show(shown_table(_rows(looks)))
+            show(*shown_table(_rows(looks)))
         if once:
             return
         time.sleep(interval_s)
@@ -167,9 +166,3 @@ def _as_json(look: Look) -> Mapping[str, object]:
     if stats is not None:
         shown |= {field.name: getattr(stats, field.name) for field in fields(stats)}
     return shown
-
-
-def _redraw(text: str) -> None:
-    lines = "".join(f"{line}{_CLEAR_LINE}\n" for line in text.splitlines())
-    sys.stdout.write(f"{_REDRAW}{lines}{_CLEAR_BELOW}")
-    sys.stdout.flush()

@@ -1,12 +1,11 @@
 """`outlive terminal`: the seven calls of docs/terminals.md, and a terminal in the foreground."""
 
 import os
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from outlive.cli.far import a_client, far_url
-from outlive.cli.output import plain, say, show, show_json, tell_hidden
+from outlive.cli.output import deliver, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
     NO_START,
@@ -25,6 +24,7 @@ from outlive.cli.processes import connected, find_process
 from outlive.cli.tables import shown_table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.core.identity import short_name
+from outlive.keeper.common.project import own_folder
 
 _STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
 _UNKNOWN = 125  # as `outlive run`: it cannot be known how it ended
@@ -54,11 +54,7 @@ def ls(*, server: ServerFlags) -> int:
             )
             for one in found
         ]
-        show(
-            shown_table(
-                [("ID", "NAME", "TARGET", "STATE", "FOLDER"), *(tuple(map(plain, row)) for row in rows)]
-            )
-        )
+        show(*shown_table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *rows]))
     return 0
 
 
@@ -84,7 +80,7 @@ def new(
         if cwd is not None:
             cwd = os.path.abspath(cwd)
         elif target == "engine":
-            cwd = os.getcwd()
+            cwd = own_folder()
     with connected(server) as client:
         opened = client.terminals.call(
             "create", terminal_name=name, target=target, shell=shell, cwd=cwd, profile=profile
@@ -125,8 +121,7 @@ def execute(
     if server.as_json:
         show_json(dict(gave))
     else:
-        sys.stdout.write(gave["output"])
-        sys.stdout.flush()
+        _show_text(gave["output"])
         _tell_hidden(gave)
     if not gave["is_complete"]:
         waits = "" if gave["waiting"] == "none" else f", waits for {gave['waiting']}"
@@ -173,10 +168,10 @@ def read(*, name: str, form: str, server: ServerFlags) -> int:
     if server.as_json:
         show_json(dict(text))
         return 0
-    sys.stdout.write(text["text"])
-    if text["text"] and not text["text"].endswith("\n"):
-        sys.stdout.write("\n")
-    sys.stdout.flush()
+    if form == "raw":
+        deliver(1, text["text"].encode(errors="replace"))
+    else:
+        _show_text(text["text"])
     _tell_hidden(text)
     return 0
 
@@ -220,8 +215,16 @@ def close(*, names: list[str], server: ServerFlags) -> int:
     return 0
 
 
+def _show_text(text: str) -> None:
+    """Print lines of a terminal; what it has shown is told by a server, and obeyed by no terminal here."""
+    show(*text.removesuffix("\n").split("\n") if text else ())
+
+
 def _tell_hidden(shown: _Terminal) -> None:
-    """Tell a person how many secrets are stars; a terminal of VS Code's own has no cursor, and no log that has them."""
+    """Tell a person how many secrets are stars.
+
+    A terminal of VS Code's own has no cursor, and no log that has them.
+    """
     by = None if shown["cursor"] is None else f"`outlive logs --raw {short_name(shown['terminal_id'])}`"
     tell_hidden(shown.get("redacted", 0), by=by)
 
@@ -231,7 +234,9 @@ def _all(client: Client) -> list[_Terminal]:
 
 
 def _matching(client: Client, name: str) -> list[_Terminal]:
-    """Return the open terminals that a word may mean: an id or a name, else the one whose shell is called so among processes."""
+    """Return the open terminals that a word may mean: an id or a name, else the one whose shell is called so
+    among processes.
+    """
     known = _all(client)
     if exact := [one for one in known if name in {one["terminal_id"], one["terminal_name"]}]:
         return exact

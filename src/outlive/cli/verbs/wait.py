@@ -1,7 +1,9 @@
-"""`outlive wait`: until processes have ended, or what was wished for has come; a line for each, and then as they did.
+"""`outlive wait`: until processes have ended, or what was wished for has come.
 
-An agent's host runs it in the background and is woken by its end. Each process and each wish has a thread that blocks in one request;
-the first news of a process counts.
+A line for each, and then as they did.
+
+An agent's host runs it in the background and is woken by its end. Each process and each wish has a thread
+that blocks in one request; the first news of a process counts.
 """
 
 import queue
@@ -11,9 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from outlive.cli.foreground.session import Readiness
-from outlive.cli.output import progress, say, show, show_json
+from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, switch, takes
 from outlive.cli.processes import connected, find_process, last_lines, view
+from outlive.cli.progress import progress
 from outlive.cli.tables import exit_status, outcome
 from outlive.client import InvalidRequest, OutliveError, Process, ProcessInfo
 from outlive.core.durations import parse_duration
@@ -29,7 +32,9 @@ _Kind = Literal["end", "text", "port", "question", "idle"]
 
 
 class Wish(NamedTuple):
-    """What is waited for beside the end: a text of the output, a port, a question, or a silence of `idle_s` seconds."""
+    """What is waited for beside the end: a text of the output, a port, a question, or a silence of `idle_s`
+    seconds.
+    """
 
     kind: _Kind
     text: str = ""
@@ -85,7 +90,10 @@ def parse_wish(word: str) -> Wish:
     options(
         "--for",
         metavar="WHAT",
-        about="Return before the end, too: text=TEXT, port=NUMBER, idle=TIME (no output) or question (exit code 3).",
+        about=(
+            "Return before the end, too: text=TEXT, port=NUMBER, idle=TIME (no output) or question "
+            "(exit code 3)."
+        ),
         to="wishes",
     ),
     seconds("--timeout", about="Wait no longer.", to="timeout_s"),
@@ -94,9 +102,11 @@ def parse_wish(word: str) -> Wish:
 def wait(
     *, names: list[str], first_only: bool, wishes: list[str], timeout_s: float | None, server: ServerFlags
 ) -> int:
-    """Return when all have ended, and print a line for each: one process's exit status, or the first that is not 0.
+    """Return when all have ended, and print a line for each: one process's exit status, or the first that is
+    not 0.
 
-    3 after a question, 0 when another wish came, 1 when a process ended with 0 before its text or port was there, 124 after the time.
+    3 after a question, 0 when another wish came, 1 when a process ended with 0 before its text or port was
+    there, 124 after the time.
     """
     wanted = [parse_wish(word) for word in wishes]
     found: dict[str, Arrival] = {}
@@ -166,7 +176,10 @@ def _begin(
 
 
 def _end(process: Process, wishes: Sequence[Wish], timeout_s: float | None) -> Arrival:
-    """Wait for the end, and for a question if that is wished for; a text that came last counts more than the end."""
+    """Wait for the end, and for a question if that is wished for.
+
+    A text that came last counts more than the end.
+    """
     asks = any(wish.kind == "question" for wish in wishes)
     info = process.wait(timeout_s, until="input" if asks else "complete")
     if asks and info.waiting is not None and not info.is_complete:

@@ -1,10 +1,12 @@
 """`Copier`: what one end has becomes what the other end has; what is there already is not sent again.
 
-A file that is there with the same size and time is left alone. Small files travel whole, many at once. A large one travels in pieces,
-many at once, into an unfinished file; of that, what an earlier copy has brought is compared stretch by stretch, by SHA-256, and kept, and
-what this one brings is compared the same way when it is on the disk. Whatever ends this program, the same copy goes on from there.
+A file that is there with the same size and time is left alone. Small files travel whole, many at once. A
+large one travels in pieces, many at once, into an unfinished file; of that, what an earlier copy has brought
+is compared stretch by stretch, by SHA-256, and kept, and what this one brings is compared the same way when
+it is on the disk. Whatever ends this program, the same copy goes on from there.
 
-What cannot be copied is left out and counted, and the copy goes on; what ends it is a lost connection, or a copy that the server has closed.
+What cannot be copied is left out and counted, and the copy goes on; what ends it is a lost connection, or a
+copy that the server has closed.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -21,14 +23,18 @@ Members = Mapping[str, Any]
 
 # These are about the whole copy: the server has closed it, or is not there.
 _COPY_ENDS = frozenset({"copy_unknown", "server_lost", "server_unavailable", "node_unavailable", "timeout"})
-_MARK = "copy"  # in a folder that a copy has made: it gets mode and time at the end, and one that was there keeps its own
+# in a folder that a copy has made: it gets mode and time at the end, and one that was there keeps its own
+_MARK = "copy"
 _MARK_KEY = "0" * 16
 _FILLED = 0o700  # the permissions of its owner that a folder needs to be filled
 
 
 @dataclass(slots=True, kw_only=True)
 class CopyTally:
-    """What was done so far. `kept` files were there already; `left_out` are names as they are shown, and why."""
+    """What was done so far.
+
+    `kept` files were there already; `left_out` are names as they are shown, and why.
+    """
 
     files: int = 0
     folders: int = 0
@@ -74,8 +80,8 @@ class Copier:
         """Copy everything.
 
         Raises:
-            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied, or the source is neither a
-                file nor a folder.
+            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied,
+                or the source is neither a file nor a folder.
             ConnectionLost: Run another one over another connection.
         """
         entry = self._source.entry
@@ -88,7 +94,8 @@ class Copier:
                 await self._one("", entry, self._target.entry)
                 await self._pipeline.drain()
             case "link":
-                # An end follows links to what it opens. A link made of this answer would lead where the other machine wants.
+                # An end follows links to what it opens. A link made of this answer would lead where the other
+                # machine wants.
                 raise InvalidState(
                     "file_failed", "The source is a link, where what it leads to was asked for."
                 )
@@ -98,11 +105,12 @@ class Copier:
     def _is_in(self, source: Members, folders: Sequence[str | None]) -> bool:
         """Tell whether a folder of the source is one of these folders of the target.
 
-        A copy of a folder into itself copies what it makes, and does not end. Paths do not tell: links, mounts and containers lead to one
-        folder by several, and this program, its server and a node may be on one machine. Device and inode do, where the kernel is the same.
+        A copy of a folder into itself copies what it makes, and does not end. Paths do not tell: links,
+        mounts and containers lead to one folder by several, and this program, its server and a node may be on
+        one machine. Device and inode do, where the kernel is the same.
         """
         is_known = bool(self._source.machine) and self._source.machine == self._target.machine
-        return is_known and source.get("identity") is not None and source["identity"] in folders
+        return is_known and source["identity"] in folders
 
     async def _tree(self, root: Members) -> None:
         if self._is_in(root, self._target.folders):
@@ -121,7 +129,8 @@ class Copier:
                 async for inner, old in self._pairs(name, is_there=is_there):
                     path = f"{name}/{inner['name']}" if name else inner["name"]
                     if inner["kind"] == "folder" and self._is_in(inner, [self._made]):
-                        # A mount shows a part of the source elsewhere: the way up from the target has not led by the source.
+                        # A mount shows a part of the source elsewhere: the way up from the target has not led
+                        # by the source.
                         self._leave_out(path, _into_itself())
                     elif inner["kind"] == "folder":
                         waiting.append((path, inner, old))
@@ -149,13 +158,13 @@ class Copier:
         """Make the target's folder; tell whether this copy, or an earlier one that was cut, has made it."""
         if self._target.entry is None:
             made = await (await self._target.make("", "folder", key="", seal=None, target="")).result()
-            self._made = made["entry"].get("identity")
+            self._made = made["entry"]["identity"]
             mark = await self._target.write(_MARK, _MARK_KEY, 0, b"\n", cut=False, seal=None)
             await mark.result()
             return True
         if self._target.entry["kind"] != "folder":
             raise InvalidState("file_failed", "A folder is to be copied, and the target is none.")
-        self._made = self._target.entry.get("identity")
+        self._made = self._target.entry["identity"]
         found = await (await self._target.digest(_MARK, 0, 0, _MARK_KEY)).result()
         return bool(found["size"])
 
@@ -168,7 +177,10 @@ class Copier:
         return True
 
     async def _pairs(self, name: str, *, is_there: bool) -> AsyncIterator[tuple[Members, Members | None]]:
-        """Yield each entry of a source folder with what has its name in the target; both come in the order of their bytes."""
+        """Yield each entry of a source folder with what has its name in the target.
+
+        Both come in the order of their bytes.
+        """
         theirs = _entries(self._target, name) if is_there else None
         other = await anext(theirs, None) if theirs is not None else None
         async for entry in _entries(self._source, name):

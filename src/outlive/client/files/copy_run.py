@@ -1,4 +1,6 @@
-"""One copy from its words to its result: `CopyRun` opens both ends, and opens them again where a connection was lost."""
+"""One copy from its words to its result: `CopyRun` opens both ends, and opens them again where a connection
+was lost.
+"""
 
 import contextlib
 import os
@@ -17,6 +19,7 @@ from outlive.discovery.config_paths import own_files
 from outlive.discovery.state_folder import layout_of
 from outlive.files.root import FileRoot
 from outlive.files.wall import Wall
+from outlive.keeper.common.project import working_folder
 
 _TIMES = 5  # that a copy is opened anew which the server does not know any more: it was started again
 
@@ -58,7 +61,6 @@ class CopyRun:
     """Copies once, over as many connections as it takes."""
 
     def __init__(self, links: Links, world: Runtime, state_dir: str | os.PathLike[str] | None) -> None:
-        """Take what opens connections, how work that blocks is done, and the state folder, which is not copied."""
         self._links = links
         self._world = world
         self._state_dir = None if state_dir is None else os.fspath(state_dir)
@@ -139,7 +141,7 @@ class CopyRun:
 
     def _here(self, word: FileWord, *, writes: bool) -> LocalEnd:
         path = os.path.abspath(os.path.expanduser(name_bytes(word.path)))
-        own = own_files(os.environ, working_folder=os.getcwd())
+        own = own_files(os.environ, working_folder=working_folder())
         root = FileRoot(path, Wall([layout_of(self._state_dir).root], own), writes=writes)
         return LocalEnd(root, self._world, root.look(""))
 

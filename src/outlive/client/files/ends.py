@@ -1,7 +1,9 @@
-"""The two ends of a copy, as one contract: `LocalEnd` is this machine, `RemoteEnd` a copy that is open at the server.
+"""The two ends of a copy, as one contract: `LocalEnd` is this machine, `RemoteEnd` a copy that is open at the
+server.
 
-What is asked and answered are the members of `operations.files`. Pieces may be under way many at once: a method that begins one returns
-`Pending`, whose `result` waits for it. Here that is done at once, since the disk is near.
+What is asked and answered are the members of `operations.files`. Pieces may be under way many at once: a
+method that begins one returns `Pending`, whose `result` waits for it. Here that is done at once, since the
+disk is near.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +60,9 @@ class FileEnd(Protocol):
         """Begin to write a piece of an unfinished file, which gets its name if there is a `seal`."""
 
     async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
-        """Begin to make a folder or link, or give what is whole its name, mode and time (`operations.files.FileMake`)."""
+        """Begin to make a folder or link, or give what is whole its name, mode and time
+        (`operations.files.FileMake`).
+        """
 
     async def drop(self, name: str, key: str) -> None:
         """Remove an unfinished file."""
@@ -81,7 +85,6 @@ class LocalEnd:
     """This machine, as the user that runs this program (see `FileEnd`)."""
 
     def __init__(self, root: FileRoot, world: Runtime, entry: Members | None) -> None:
-        """Take what was opened, and how work that blocks is done."""
         self._root = root
         self._world = world
         self.entry = entry
@@ -158,12 +161,11 @@ class RemoteEnd:
     """A copy that is open at the server, over one connection (see `FileEnd`)."""
 
     def __init__(self, channel: ClientConnection, opened: Members) -> None:
-        """Take the connection, and what the server says of the copy."""
         self._channel = channel
         self._copy = opened["copy"]
         self.entry: Members | None = opened["entry"]
-        self.machine: str = opened.get("machine", "")
-        self.folders: Sequence[str] = opened.get("folders", ())
+        self.machine: str = opened["machine"]
+        self.folders: Sequence[str] = opened["folders"]
 
     @classmethod
     async def open(

@@ -1,4 +1,6 @@
-"""Many small things under way at once: `Pipeline` reads small files whole, writes them whole, and hears later what came of it."""
+"""Many small things under way at once: `Pipeline` reads small files whole, writes them whole, and hears later
+what came of it.
+"""
 
 import hashlib
 from collections import deque
@@ -60,7 +62,9 @@ class Pipeline:
         await self.wait_for(name, entry["size"], writing)
 
     async def wait_for(self, name: str, size: int | None, pending: Pending) -> None:
-        """Take note of something that was begun at the target; `size` is that of a file that is whole with it."""
+        """Take note of something that was begun at the target; `size` is that of a file that is whole with
+        it.
+        """
         self._writes.append((name, size, pending))
         if len(self._writes) >= AT_ONCE:
             await self._take_write()

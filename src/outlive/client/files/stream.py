@@ -1,4 +1,7 @@
-"""One large file, in pieces that are under way many at once: `send_stream`; and what both ends say of a file, compared."""
+"""One large file, in pieces that are under way many at once: `send_stream`.
+
+And what both ends say of a file, compared.
+"""
 
 import hashlib
 from collections import deque
@@ -11,7 +14,8 @@ from outlive.core.file_words import DIGEST_BYTES, PIECE_BYTES, compared_stretche
 
 Members = Mapping[str, Any]
 
-# So many pieces of up to a megabyte are under way in each direction: on a line of 50 ms that is 240 MB/s, and 24 MB of memory.
+# So many pieces of up to a megabyte are under way in each direction: on a line of 50 ms that is 240 MB/s, and
+# 24 MB of memory.
 AT_ONCE = 12
 _CHECKED_LATER = 1  # stretches that are compared while the next one is sent
 
@@ -62,7 +66,8 @@ async def send_stream(
     cuts: bool,
     arrived: Callable[[int], None],
 ) -> None:
-    """Send a file from `begin` on into its unfinished file, and return when the target has compared all of it.
+    """Send a file from `begin` on into its unfinished file, and return when the target has compared all of
+    it.
 
     Args:
         source: Where it is.
@@ -120,7 +125,8 @@ async def _take(
 
 
 async def same_beginning(source: FileEnd, target: FileEnd, name: str, size: int, *, key: str) -> int:
-    """Return how many bytes the source's file and the target's unfinished one have in common at the beginning, of `size` at most.
+    """Return how many bytes the source's file and the target's unfinished one have in common at the
+    beginning, of `size` at most.
 
     They are counted in whole stretches.
     """
@@ -152,7 +158,9 @@ async def _same_stretch(
 
 
 def key_of(entry: Members) -> str:
-    """Return which source an unfinished file has: the same file, unchanged, has the same key in every copy."""
+    """Return which source an unfinished file has: the same file, unchanged, has the same key in every
+    copy.
+    """
     return hashlib.sha256(f"{entry['size']} {entry['mtime_ns']}".encode()).hexdigest()[:16]
 
 

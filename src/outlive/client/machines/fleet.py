@@ -1,4 +1,5 @@
-"""The machines that a server's commands run on, as its client sees them: `AsyncFleet`, and `Fleet`, which blocks (docs/fleet.md).
+"""The machines that a server's commands run on, as its client sees them: `AsyncFleet`, and `Fleet`, which
+blocks (docs/fleet.md).
 
 Copying files between them: `AsyncFiles`, and `Files`, which blocks; `client.files` carries it out.
 
@@ -19,13 +20,13 @@ _Answer = Mapping[str, Any]
 class AsyncFleet:
     """Lists, adds, invites, drains and removes nodes; made by `AsyncClient`.
 
-    Each method returns a mapping: `nodes`, a list of mappings as `AsyncClient.nodes` has them; `local`, what this server's own machine
-    has and what of it is free; `waiting`, the ids of this user's commands that wait for a place, the next first; `unfit`, those of
-    them that no machine that is known could ever run; and `gateways`, the servers that this machine has joined as a node.
+    Each method returns a mapping: `nodes`, a list of mappings as `AsyncClient.nodes` has them; `local`, what
+    this server's own machine has and what of it is free; `waiting`, the ids of this user's commands that wait
+    for a place, the next first; `unfit`, those of them that no machine that is known could ever run; and
+    `gateways`, the servers that this machine has joined as a node.
     """
 
     def __init__(self, link: Link) -> None:
-        """Ask over the client's own connection."""
         self._link = link
 
     async def list(self) -> _Answer:
@@ -64,17 +65,20 @@ class AsyncFleet:
         return await self._link.request("node_add", {**params, **amounts})
 
     async def invite(self, name: str, *, labels: Mapping[str, str] | None = None) -> _Answer:
-        """Let a machine join under a name by dialling in; `invitation` in the answer has the code, which counts once, for ten minutes.
+        """Let a machine join under a name by dialling in; `invitation` in the answer has the code, which
+        counts once, for ten minutes.
 
         Raises:
-            InvalidRequest: The name has a meaning of its own, or stands for a node that is reached by its address.
+            InvalidRequest: The name has a meaning of its own, or stands for a node that is reached by its
+            address.
         """
         return await self._link.request("node_invite", {"name": name, "labels": dict(labels or {})})
 
     async def join(
         self, url: str, code: str, *, ca: str = "", labels: Mapping[str, str] | None = None
     ) -> _Answer:
-        """Make this server's machine a node of the server at `url`, which has invited it: it is dialled from now on.
+        """Make this server's machine a node of the server at `url`, which has invited it: it is dialled from
+        now on.
 
         Args:
             url: Its address, `wss://host:8003`.
@@ -91,7 +95,9 @@ class AsyncFleet:
         return await self._link.request("node_join", params, is_repeatable=False)
 
     async def leave(self, gateway: str) -> _Answer:
-        """Run no more commands for a server that was joined, by its name in `gateways` or its address; what it has started goes on.
+        """Run no more commands for a server that was joined, by its name in `gateways` or its address.
+
+        What it has started goes on.
 
         Raises:
             InvalidRequest: This machine is no node of it.
@@ -115,7 +121,8 @@ class AsyncFleet:
         return await self._link.request("node_resume", {"name": name})
 
     async def adopt(self, name: str, *, ended: bool = False) -> _Answer:
-        """Follow what other servers have started on a node, as if this server had; `adopted` in the answer has the ids.
+        """Follow what other servers have started on a node, as if this server had; `adopted` in the answer
+        has the ids.
 
         It belongs to this caller from then on. With `ended`, also what has ended and is not forgotten there.
 
@@ -126,7 +133,9 @@ class AsyncFleet:
         return await self._link.request("node_adopt", {"name": name, "ended": ended})
 
     async def remove(self, name: str, *, force: bool = False) -> _Answer:
-        """Forget a node that was added; with `force` also one where processes of this server run, which go on.
+        """Forget a node that was added.
+
+        With `force` also one where processes of this server run, which go on.
 
         Raises:
             InvalidRequest: There is none of that name, or a setting of the server names it.
@@ -139,7 +148,6 @@ class Fleet:
     """`AsyncFleet`, each method blocking."""
 
     def __init__(self, twin: AsyncFleet) -> None:
-        """Take the one that is asked."""
         self._twin = twin
 
     list = blocking(AsyncFleet.list)
@@ -157,7 +165,6 @@ class AsyncFiles:
     """Copies files between machines; made by `AsyncClient`."""
 
     def __init__(self, links: Links, world: Runtime, state_dir: str | os.PathLike[str] | None) -> None:
-        """Take what opens connections: each copy has one of its own, so that no request waits behind it."""
         self._links = links
         self._world = world
         self._state_dir = state_dir
@@ -174,18 +181,20 @@ class AsyncFiles:
         """Copy a file, or a folder with all that is in it; what is there already is not sent again.
 
         Args:
-            source: `PLACE:PATH`, or a path of this machine (./a:b for one with a colon). A place is `local`, the server's machine, or a
-                node, or a process: the machine where that runs, in its folder.
+            source: `PLACE:PATH`, or a path of this machine (./a:b for one with a colon). A place is `local`,
+                the server's machine, or a node, or a process: the machine where that runs, in its folder.
             target: Where to; with a slash at its end, or `.`: into that folder, under the source's name.
             project: The folder in which processes are named, as for `get`.
             compare: Compare files of the same size and time by their content.
             progress: Called with the bytes of each piece that has arrived, or was there already.
 
         Raises:
-            InvalidState: `file_missing`, `file_failed`, `file_changed`: nothing could be copied; what concerns one of many is in `left_out`.
+            InvalidState: `file_missing`, `file_failed`, `file_changed`: nothing could be copied; what
+            concerns one of many is in `left_out`.
             CommandRefused: The caller may not run any command there.
             AccessDenied: `path_refused`: outlive's own files are not copied.
-            BackendUnavailable: The server or the node is away. The same call goes on where this one has stopped.
+            BackendUnavailable: The server or the node is away. The same call goes on where this one has
+            stopped.
 
         Cancellation: what was copied stays; the same call goes on from there.
         """
@@ -200,7 +209,6 @@ class Files:
     """`AsyncFiles`, blocking."""
 
     def __init__(self, twin: AsyncFiles) -> None:
-        """Take the one that is asked."""
         self._twin = twin
 
     copy = blocking(AsyncFiles.copy)

@@ -1,6 +1,8 @@
-"""A node that dials in by itself, as a place to connect to: `JoinedAddress` takes the next connection that it has opened.
+"""A node that dials in by itself, as a place to connect to: `JoinedAddress` takes the next connection that it
+has opened.
 
-The twin of `link.Address`, which opens connections. Where the node's connections come in is the server's (`Lane`).
+The twin of `link.Address`, which opens connections. Where the node's connections come in is the server's
+(`Lane`).
 """
 
 from collections.abc import Mapping
@@ -9,8 +11,9 @@ from typing import Protocol
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
 from outlive.core.errors import BackendUnavailable
 
-# A connection that lay ready while the link was cut looks as good as any other until the node does not answer on it. The node is
-# reported as away after 4.5 s of silence (`backends.remote.link`); looking at its spare must not take longer.
+# A connection that lay ready while the link was cut looks as good as any other until the node does not answer
+# on it. The node is reported as away after 4.5 s of silence (`backends.remote.link`); looking at its spare
+# must not take longer.
 _ANSWERS_S = 3.0
 _PATIENCE_S = 15.0  # then the reason is given once more, and the wait goes on
 
@@ -73,7 +76,6 @@ class JoinedAddress:
     """
 
     def __init__(self, name: str, arrivals: Arrivals) -> None:
-        """Take its name, and where its connections come in."""
         self._name = name
         self._arrivals = arrivals
         self.is_started_here = False

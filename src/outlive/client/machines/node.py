@@ -1,8 +1,9 @@
-"""Another server as a node of this one: `NodeClient` for requests in the wire's own words, `AsyncFeed` for its events and output.
+"""Another server as a node of this one: `NodeClient` for requests in the wire's own words, `AsyncFeed` for
+its events and output.
 
-Used by the server's `backends.remote`, which writes what comes to files and decides when to try again; nothing is kept here. A
-feed never connects again by itself: it reports the loss, and another one is opened and attached at the files' ends. Messages that
-are not taken are kept up to `channel`'s bound.
+Used by the server's `backends.remote`, which writes what comes to files and decides when to try again;
+nothing is kept here. A feed never connects again by itself: it reports the loss, and another one is opened
+and attached at the files' ends. Messages that are not taken are kept up to `channel`'s bound.
 """
 
 import contextlib
@@ -31,7 +32,8 @@ from outlive.core.identity import ProcessId
 _T = TypeVar("_T")
 
 _FEED_ANSWER_S = 20.0
-# What changes a process. That one was started is said of those that are followed (`Begun`), in a tenth of the bytes.
+# What changes a process. That one was started is said of those that are followed (`Begun`), in a tenth of the
+# bytes.
 _EVENTS = ("queued", "recovered", "paused", "resumed", "stopping", "ended", "closed", "removed")
 _BATCH_BYTES = 2 * 1024 * 1024
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
@@ -64,27 +66,24 @@ class FeedListener(Protocol):
 
 
 class AsyncFeed:
-    """The messages of one connection. `hear` is for one task; other tasks may call `attach` and `beat` meanwhile.
+    """The messages of one connection.
+
+    `hear` is for one task; other tasks may call `attach` and `beat` meanwhile.
 
     Attributes:
         is_raw: Whether output comes with its secrets; False where the node does not show them to this caller.
     """
 
     def __init__(self, channel: ClientConnection) -> None:
-        """Take over a connection that has just been greeted."""
         self._channel = channel
-        self.is_raw = channel.hello.scope in {"admin", None}
+        self.is_raw = channel.hello.scope == "admin"
 
     def expect(self, process_id: str) -> dict[str, object]:
-        """Return what a start says so that its output comes over this connection from its beginning, without an `attach`.
-
-        A node of an earlier version cannot do so: `follows` stays False.
+        """Return what a start says so that its output comes over this connection from its beginning, without
+        an `attach`.
         """
-        hello = self._channel.hello
-        if not hello.has_output_session:
-            return {}
         self._channel.followed.add(process_id)
-        asked: dict[str, object] = {"output": "binary", "output_session": hello.session_id}
+        asked: dict[str, object] = {"output": "binary", "output_session": self._channel.hello.session_id}
         return asked | {"raw": True} if self.is_raw else asked
 
     def follows(self, process_id: str) -> bool:
@@ -106,10 +105,11 @@ class AsyncFeed:
         )
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
-        """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes first.
+        """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes
+        first.
 
-        The process's state goes to the listener and is not returned: a caller that wakes late would take it for newer than the
-        events that came meanwhile.
+        The process's state goes to the listener and is not returned: a caller that wakes late would take it
+        for newer than the events that came meanwhile.
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
@@ -128,14 +128,14 @@ class AsyncFeed:
         asking = self._channel.attach(process_id, cursor, answer_s=_FEED_ANSWER_S, raw=raw, beside=True)
         await self._passing(asking)
 
-    async def describe(self) -> Mapping[str, Any] | None:
-        """Return what the node's own machine has for commands (`local` of its `nodes`); None from an earlier version.
+    async def describe(self) -> Mapping[str, Any]:
+        """Return what the node's own machine has for commands (`local` of its `nodes`).
 
         Raises:
             BackendUnavailable: `server_lost`, `timeout`.
         """
         answer = await self._passing(self._channel.request("nodes", {}, answer_s=_FEED_ANSWER_S))
-        found: Mapping[str, Any] | None = answer.get("local")
+        found: Mapping[str, Any] = answer["local"]
         return found
 
     async def beat(self, *, answer_s: float) -> None:
@@ -203,7 +203,6 @@ class NodeClient:
     """One node; nothing is opened before it is needed. Used from one event loop."""
 
     def __init__(self, address: Way, *, world: Runtime) -> None:
-        """Take how the node is reached: an address that is connected to, or connections that it opens itself."""
         self._address = address
         self._world = world
         self._link = Link(self._address, world, patience_s=_PATIENCE_S)
@@ -213,7 +212,9 @@ class NodeClient:
     async def execute(
         self, words: Mapping[str, object], *, process_id: str, subscription: Mapping[str, object]
     ) -> Mapping[str, Any]:
-        """Start a command under a process id, only once for any number of calls; return the answer of `execute`.
+        """Start a command under a process id, only once for any number of calls.
+
+        Return the answer of `execute`.
 
         Args:
             words: `command` or `argv`, and any of `StartOptions`.
@@ -250,10 +251,12 @@ class NodeClient:
         return await self._bulk.request(method, params, answer_s=_ANSWER_S, data=data)
 
     async def write(self, process_id: str, data: memoryview) -> int:
-        """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return its size.
+        """Write the beginning of `data` to a process's input, as large a piece as the node takes, and return
+        its size.
 
         Raises:
-            LimitExceeded: `stdin_full`: the details count the bytes of that piece that were written, and those that wait.
+            LimitExceeded: `stdin_full`: the details count the bytes of that piece that were written, and
+            those that wait.
             BackendUnavailable: `server_lost`: whether the piece was written is not known.
         """
         return await self._link.write(process_id, data, answer_s=_ANSWER_S)
@@ -291,7 +294,10 @@ class NodeClient:
             raise BackendUnavailable("server_unavailable", text) from error
 
     async def open(self) -> None:
-        """Open the connection for requests now: the first one then waits for no handshake. Where that fails it says why."""
+        """Open the connection for requests now: the first one then waits for no handshake.
+
+        Where that fails it says why.
+        """
         with contextlib.suppress(OutliveError):
             await self._link.channel()
 

@@ -1,16 +1,17 @@
 """From a project's file to its services: `parse_services`. Pure: the caller reads the file.
 
-The members are those of `operations.services.declaration`; here stands only what a file says differently: paths beside the file,
-times as people write them, one word where a request has a list. Errors name the line, the service and the member.
+The members are those of `operations.services.declaration`; here stands only what a file says differently:
+paths beside the file, times as people write them, one word where a request has a list. Errors name the line,
+the service and the member.
 """
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from outlive.config.options import LIMIT_READERS, parse_seconds
+from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid, InvalidRequest
 from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import (
@@ -44,11 +45,12 @@ def parse_services(text: str, *, folder: str, file: str = FILE_NAME) -> dict[str
         file: What errors call it.
 
     Raises:
-        ConfigInvalid: It is no TOML, or declares what makes no sense; the message names the line where it is known.
+        ConfigInvalid: It is no TOML, or declares what makes no sense; the message names the line where it is
+        known.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = decode_toml(text)
+    except BadDocument as error:
         raise _refusal(f"{file}: {error}.") from None
     place = _Places(text, file)
     _check_names(document, (_SERVICES, *_SHARED), place, path=())
@@ -159,7 +161,9 @@ class _Places:
         self._file = file
 
     def of(self, path: tuple[str, ...]) -> str:
-        """Return "FILE, line 7" for a member, or for the nearest table around it; "FILE" where neither is found."""
+        """Return "FILE, line 7" for a member, or for the nearest table around it; "FILE" where neither is
+        found.
+        """
         for length in range(len(path), 0, -1):
             if (number := self._find(path[:length])) is not None:
                 return f"{self._file}, line {number}"

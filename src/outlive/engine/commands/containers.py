@@ -1,12 +1,13 @@
 """From a `Command` that is to run in a container to what the keeper is asked: `ContainerStarts`.
 
-Nothing of this machine is looked up for it: program, PATH and folders are the container's, and the runner there says what is
-missing. A container bounds more than the profile "sealed" does, and counts as that.
+Nothing of this machine is looked up for it: program, PATH and folders are the container's, and the runner
+there says what is missing. A container bounds more than the profile "sealed" does, and counts as that.
 
-Commands that run on a node: nothing of this machine is looked up for them, and nothing of its environment goes over.
+Commands that run on a node: nothing of this machine is looked up for them, and nothing of its environment
+goes over.
 
-What the caller said travels in the spec's `meta` under `ASKED`, and the node resolves it: program, folder, environment,
-sandbox and limits are its own.
+What the caller said travels in the spec's `meta` under `ASKED`, and the node resolves it: program, folder,
+environment, sandbox and limits are its own.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from typing import TypeVar
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.file_words import OtherRoot
-from outlive.core.identity import ProcessId
+from outlive.core.identity import PROCESS_VARIABLE, ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_command, shell_line
@@ -36,11 +37,13 @@ _N = TypeVar("_N", int, float)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
-    """What the operator has decided: where commands run that name no backend, and what containers are made of.
+    """What the operator has decided: where commands run that name no backend, and what containers are made
+    of.
 
-    Below each of `workspaces` (absolute) commands of one principal share a container, in which it is mounted; other folders
-    are the image's own. Without an `image` every command must name one. `remember` notes a plan down and returns the name
-    of its container; `open_root` opens the root folder of a running one, and blocks. None: there is no Docker mode.
+    Below each of `workspaces` (absolute) commands of one principal share a container, in which it is mounted;
+    other folders are the image's own. Without an `image` every command must name one. `remember` notes a plan
+    down and returns the name of its container; `open_root` opens the root folder of a running one, and
+    blocks. None: there is no Docker mode.
     """
 
     backend: str = LOCAL
@@ -86,8 +89,8 @@ class ContainerStarts:
         """Return where a command runs.
 
         Raises:
-            CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller, which is no
-                administrator, wants this one outside.
+            CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller,
+                which is no administrator, wants this one outside.
         """
         wanted = command.backend or self._settings.backend
         if wanted != DOCKER and self._settings.backend == DOCKER and not owner.is_admin:
@@ -107,7 +110,8 @@ class ContainerStarts:
         """Return what will run, and in which container.
 
         Raises:
-            InvalidRequest: The words are none, no image is known, a limit cannot be kept or is higher than the operator's.
+            InvalidRequest: The words are none, no image is known, a limit cannot be kept or is higher than
+            the operator's.
             CommandRefused: Lists are in force, and the image is not the operator's.
         """
         check_command(command)
@@ -178,7 +182,7 @@ class ContainerStarts:
 
 def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str]) -> Resolved:
     """Return what the runner is asked; what it has to do besides is added to the steps."""
-    env = {"OUTLIVE_PROCESS_ID": process_id, "PWD": cwd}
+    env = {PROCESS_VARIABLE: process_id, "PWD": cwd}
     if command.stdio == "pty":
         env["TERM"] = DEFAULT_TERM
     if not command.inherits_env:
@@ -228,7 +232,8 @@ def resolve_elsewhere(
 
     Raises:
         InvalidRequest: It makes no sense, or needs something of this machine.
-        CommandRefused: `profile_too_weak`: the caller may write to its own folder only, and there is none of it there.
+        CommandRefused: `profile_too_weak`: the caller may write to its own folder only, and there is none of
+        it there.
         StartFailed: `argument_too_long`.
     """
     check_command(command)
@@ -239,7 +244,10 @@ def resolve_elsewhere(
         text = "A named workspace needs files of this machine: it cannot be on a node."
         raise InvalidRequest("invalid_params", text, hint="Leave out `backend`, or the workspace.")
     if inside is not None and inside.sandbox.profile.strength >= Profile.WORKSPACE.strength:
-        text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start on this machine only."
+        text = (
+            f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start on this "
+            "machine only."
+        )
         raise CommandRefused("profile_too_weak", text)
     return Resolved(
         program="",

@@ -1,16 +1,18 @@
-"""The policy before every start, whichever door it comes from: `Policing` asks the file system, the rules decide.
+"""The policy before every start, whichever door it comes from: `Policing` asks the file system, the rules
+decide.
 
-With no lists it costs nothing. What the file system said is believed for a second, as `resolver` does; between the
-decision and the start a file may be replaced by any user that may write to its folder.
+With no lists it costs nothing. The file system is asked each time: a link that was turned a moment ago leads
+elsewhere now. Between the decision and the start a file may be replaced by any user that may write to its
+folder.
 
-From settings to what decides about commands: `command_policy`; and what an operator should know: `log_openness`.
+From settings to what decides about commands: `command_policy`; and what an operator should know:
+`log_openness`.
 """
 
 import asyncio
 import logging
 import os
 import stat
-import time
 from collections.abc import Mapping
 
 from outlive.config import Settings
@@ -22,10 +24,7 @@ from outlive.policy.judgement import CommandPolicy, Decision, Verdict, open_name
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import Rule
 
-_BELIEVED_S = 1.0
-_MAX_BELIEVED = 512
 _Files = dict[str, ProgramFile | None]
-_Key = tuple[str, str, str]  # word, PATH, folder where it matters
 
 
 class Policing:
@@ -37,50 +36,35 @@ class Policing:
     """
 
     def __init__(self, policy: CommandPolicy, *, environment: Mapping[str, str]) -> None:
-        """Take both; nothing is asked of the file system yet."""
         self._policy = policy
         self.is_active = policy.is_active
         self.environment = environment
         self._own_path = environment.get("PATH", "")
         self._named = {rule.program for rule in policy.rules if rule.names_one_program}
-        self._believed: dict[_Key, tuple[float, ProgramFile | None]] = {}
-        self._own_files: _Files = {}
-        self._asked_at = float("-inf")
 
     async def decide(self, command: Command, *, cwd: str, path: str) -> tuple[Decision, Reading, _Files]:
-        """Decide about a command that would be started in `cwd` with this PATH; what was decided about is returned, too."""
+        """Decide about a command that would be started in `cwd` with this PATH.
+
+        What was decided about is returned, too.
+        """
         reading, files, own = await self.look(command, cwd=cwd, path=path)
         return self._policy.judge(reading, files, own), reading, files
 
     async def look(self, command: Command, *, cwd: str, path: str) -> tuple[Reading, _Files, _Files]:
         """Return what a command would start, and the files behind its programs and behind the rules'."""
         reading = read_command(command, self.environment)
-        keys = {
-            word: (word, path, "" if word.startswith("/") else cwd)
-            for word in {one.argv[0] for one in reading.commands}
-        }
-        now = time.monotonic()
-        known = {word: self._believed.get(key) for word, key in keys.items()}
-        if now - self._asked_at >= _BELIEVED_S or not all(_is_fresh(one, now) for one in known.values()):
-            found, own = await asyncio.to_thread(self._ask, set(keys.values()))
-            if len(self._believed) > _MAX_BELIEVED:
-                self._believed.clear()
-            self._believed |= {key: (now, file) for key, file in found.items()}
-            self._own_files, self._asked_at = own, now
-            return reading, {word: found[key] for word, key in keys.items()}, own
-        return reading, {word: one[1] for word, one in known.items() if one is not None}, self._own_files
+        found, own = await asyncio.to_thread(
+            self._ask, {one.argv[0] for one in reading.commands}, cwd=cwd, path=path
+        )
+        return reading, found, own
 
-    def _ask(self, keys: set[_Key]) -> tuple[dict[_Key, ProgramFile | None], _Files]:
+    def _ask(self, words: set[str], *, cwd: str, path: str) -> tuple[_Files, _Files]:
         """Ask the file system about programs, and about those that the rules name. In a thread."""
-        found = {key: self._look_up(*key) for key in keys}
+        found = {word: self._look_up(word, path, cwd) for word in words}
         return found, {word: self._look_up(word, self._own_path, "/") for word in self._named}
 
     def _look_up(self, word: str, path: str, folder: str) -> ProgramFile | None:
         return look_up(word, path=path, cwd=folder or "/", own_path=self._own_path)
-
-
-def _is_fresh(known: tuple[float, ProgramFile | None] | None, now: float) -> bool:
-    return known is not None and now - known[0] < _BELIEVED_S
 
 
 _logger = logging.getLogger(__name__)
@@ -102,7 +86,8 @@ def command_policy(settings: Settings) -> CommandPolicy:
 
 
 def writable_folders(path: str) -> list[str]:
-    """Return the folders of a PATH in which others can plant programs: not absolute, or writable for every user.
+    """Return the folders of a PATH in which others can plant programs: not absolute, or writable for every
+    user.
 
     Asks the file system.
     """

@@ -1,7 +1,8 @@
 """From a `Command` to what was decided about it (`Resolved`): shell, program, folder, environment, checks.
 
-Refuses before the keeper is asked, with a reason and a hint. What the file system said is believed for a second:
-a start costs no thread and no system call here in the usual case, and the kernel has the last word anyway.
+Refuses before the keeper is asked, with a reason and a hint. What the file system said is believed for a
+second: a start costs no thread and no system call here in the usual case, and the kernel has the last word
+anyway.
 
 `check_folder` and `find_program` ask the file system as the shell would. They block: run them in a thread.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from outlive.core.command import UNBOUND, Command, Sandbox, listed_environment
 from outlive.core.errors import InvalidRequest, StartFailed
-from outlive.core.identity import ProcessId
+from outlive.core.identity import PROCESS_VARIABLE, ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
@@ -47,7 +48,8 @@ def check_folder(cwd: str) -> str:
 
 
 def find_program(name: str, *, path: str, cwd: str) -> str:
-    """Return the absolute path of a program: `name` itself when it has a slash, else the first match in `path`.
+    """Return the absolute path of a program: `name` itself when it has a slash, else the first match in
+    `path`.
 
     As execvp(3): a file that may not be executed is remembered while the search goes on; empty and relative
     entries of `path` begin in `cwd`.
@@ -80,7 +82,8 @@ def find_program(name: str, *, path: str, cwd: str) -> str:
 
 
 def look_up(word: str, *, path: str, cwd: str, own_path: str) -> ProgramFile | None:
-    """Return the file that a program's name or path leads to, with every link on the way; None where there is none.
+    """Return the file that a program's name or path leads to, with every link on the way; None where there is
+    none.
 
     `own_path` is the server's PATH: only its absolute folders count for `is_own`.
     """
@@ -119,7 +122,8 @@ def _identity_of(name: str, own_path: str) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
-# execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and environment.
+# execve(2): MAX_ARG_STRLEN is 32 pages (131072 bytes) with the final NUL, for each word of argv and
+# environment.
 _MAX_WORD_BYTES = 131_071
 _MAX_LINE_BYTES = 100 * 1024  # longer lines run from a script file
 _BELIEVED_S = 1.0
@@ -155,10 +159,10 @@ def find_shell(environment: Mapping[str, str]) -> str:
 class Resolved:
     """What was decided about a command: what will run, where, and within which bounds.
 
-    `script` is the content of the process's script file (empty: none), `meta` more for the spec. `shared_env` are variables
-    beside `env`, which has none of their names; `caller_env` those that stand in no file. `needs` are what the machine must have (None: nothing
-    is counted). `sandbox` is what the record shows of the bounds; `steps` (None: none) and
-    control `groups` are what the keeper makes of them.
+    `script` is the content of the process's script file (empty: none), `meta` more for the spec. `shared_env`
+    are variables beside `env`, which has none of their names; `caller_env` those that stand in no file.
+    `needs` are what the machine must have (None: nothing is counted). `sandbox` is what the record shows of
+    the bounds; `steps` (None: none) and control `groups` are what the keeper makes of them.
     """
 
     program: str
@@ -190,9 +194,11 @@ class Resolver:
     ) -> None:
         """`environment` is clean already, `cwd` the folder of commands that name none.
 
-        `is_strict`: bash reads no start-up file. It would read ~/.bashrc before a command line when SSH_CLIENT is set or
-        its input is a socket, and SHLVL says that it is the first shell (bash(1), "INVOCATION").
+        `is_strict`: nothing that the file system said is believed, and bash reads no start-up file. It would
+        read ~/.bashrc before a command line when SSH_CLIENT is set or its input is a socket, and SHLVL says
+        that it is the first shell (bash(1), "INVOCATION").
         """
+        self._is_strict = is_strict
         self._shell_options = ("--norc",) if is_strict and shell.rpartition("/")[2] == "bash" else ()
         self._layout = layout
         self._environment = {**environment, "OUTLIVE_STATE_DIR": layout.root}
@@ -221,7 +227,7 @@ class Resolver:
         elif command.env or not command.inherits_env or command.prelude is not None or command.stdio == "pty":
             env = self._effective_environment(command, process_id, cwd, is_listed=is_listed)
         else:  # as nearly always
-            env = {"PWD": cwd, "OUTLIVE_PROCESS_ID": process_id}
+            env = {"PWD": cwd, PROCESS_VARIABLE: process_id}
             shared = self._shared_listed if is_listed else self._shared
         if command.cwd or command.caller_cwd:
             await self._believe("", "", cwd)
@@ -262,14 +268,18 @@ class Resolver:
         *,
         is_listed: bool,
     ) -> tuple[dict[str, str], Mapping[str, str]]:
-        """Return what the spec says of the environment, and the caller's own variables that stand beside it."""
-        # A host that was itself started by a server has that server's key in its environment: it is for no command.
+        """Return what the spec says of the environment, and the caller's own variables that stand beside
+        it.
+        """
+        # A host that was itself started by a server has that server's key in its environment: it is for no
+        # command.
         callers = clean_environment(callers)
         if is_listed:
             callers = listed_environment(callers)
         if command.prelude is not None:
             callers = _for_prelude(callers, is_said=_BASH_ENV in command.env)
-        # What stands in the spec is made as for a command that inherits nothing; the caller's variables stand beside it.
+        # What stands in the spec is made as for a command that inherits nothing; the caller's variables stand
+        # beside it.
         bare = replace(command, inherits_env=False)
         env = {"PWD": cwd, **self._effective_environment(bare, process_id, cwd, is_listed=is_listed)}
         removed = {name for name, value in command.env.items() if value is None}
@@ -295,17 +305,17 @@ class Resolver:
             users = env.pop(_BASH_ENV, None)
             env.pop(_USERS_BASH_ENV, None)
             env |= {_BASH_ENV: command.prelude, **({} if users is None else {_USERS_BASH_ENV: users})}
-        env["OUTLIVE_PROCESS_ID"] = (
-            process_id  # recovery and tree control find the command's descendants by it
-        )
+        env[PROCESS_VARIABLE] = process_id  # recovery and tree control find the command's descendants by it
         return env
 
     async def _believe(self, program: str, path: str, cwd: str) -> str:
-        """Return the program's file (or the folder `cwd` itself for an empty name), asking at most once a second."""
+        """Return the program's file (or the folder `cwd` itself for an empty name), asking at most once a
+        second.
+        """
         key = (program, path, cwd if not program or not os.path.isabs(program) else "")
         now = time.monotonic()
         known = self._believed.get(key)
-        if known is not None and now - known[0] < _BELIEVED_S:
+        if known is not None and now - known[0] < _BELIEVED_S and not self._is_strict:
             return known[1]
         if program:
             answer = await asyncio.to_thread(find_program, program, path=path, cwd=cwd)
@@ -320,7 +330,8 @@ class Resolver:
 def _for_prelude(callers: Mapping[str, str], *, is_said: bool) -> dict[str, str]:
     """Return a caller's variables with its BASH_ENV under the name from which a prelude gives it back.
 
-    It stays among those that stand in no file. `is_said`: the command itself says what becomes of it, and the caller's does not count.
+    It stays among those that stand in no file. `is_said`: the command itself says what becomes of it, and the
+    caller's does not count.
     """
     renamed = {name: value for name, value in callers.items() if name not in {_BASH_ENV, _USERS_BASH_ENV}}
     if _BASH_ENV in callers and not is_said:
@@ -331,7 +342,7 @@ def _for_prelude(callers: Mapping[str, str], *, is_said: bool) -> dict[str, str]
 def _shared_part(environment: Mapping[str, str]) -> SharedEnvironment:
     """Return what of an environment is the same for all commands."""
     return SharedEnvironment(
-        {name: value for name, value in environment.items() if name not in {"PWD", "OUTLIVE_PROCESS_ID"}}
+        {name: value for name, value in environment.items() if name not in {"PWD", PROCESS_VARIABLE}}
     )
 
 
@@ -346,7 +357,9 @@ def _path(
 
 
 def shell_line(line: str, script_path: str) -> tuple[str, bytes]:
-    """Return a line as a shell takes it behind -c, and what has to lie at `script_path` for that (empty: nothing)."""
+    """Return a line as a shell takes it behind -c, and what has to lie at `script_path` for that (empty:
+    nothing).
+    """
     encoded = as_bytes(line)
     if len(encoded) > _MAX_LINE_BYTES:
         return f". {shlex.quote(script_path)}", encoded
@@ -358,7 +371,8 @@ def check_command(command: Command) -> None:
     """Let a command pass that can be written down and handed to a program.
 
     Raises:
-        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text, tags that are none.
+        InvalidRequest: `invalid_params`: empty, both forms at once, NUL, text that is no text, tags that are
+        none.
         StartFailed: `argument_too_long`.
     """
     if (command.line is None) == (command.argv is None):

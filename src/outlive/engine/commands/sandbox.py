@@ -1,24 +1,34 @@
 """From a `Command` to the bounds it runs in: which profile, whether that may be, and the steps that make it.
 
-What the machine offers is tried out once, by a process of the keeper's, when it is first needed. The steps are the keeper's
-(`keeper.sandbox.confine`); one that fails there keeps the command from running.
+What the machine offers is tried out once, by a process of the keeper's, when it is first needed. The steps
+are the keeper's (`native/shim/confine.c`); one that fails there keeps the command from running.
 """
 
 import asyncio
-import contextlib
 import os
+import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, parse_profile
-from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
+from outlive.core.errors import CommandRefused, StartFailed
+from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.commands.resolver import Resolved
-from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers, read_offers
-from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
+from outlive.keeper.sandbox.capabilities import Capabilities, own_code, read_offers
+from outlive.keeper.sandbox.steps import TEMPORARY, Machine, SandboxPlace, bounds_of
+from outlive.kernel.own_places import (
+    OwnPlace,
+    Protection,
+    close_folders,
+    other_state_folders,
+    outermost,
+    own_places,
+    protection_of,
+    unshare_code,
+)
 
-_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - folders that commands may write to, not ours
 _HOMES = ("/root", "/home")
 _PRIVATE = (*_HOMES, "/run/user")
 _NOT_READ = ("/dev",)  # a few devices are opened by name
@@ -30,10 +40,11 @@ _HARMLESS = (".gitconfig", ".config/git")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSettings:
-    """What the operator has decided: the profile of callers that ask for none, bounds, and folders that are opened.
+    """What the operator has decided: the profile of callers that ask for none, bounds, and folders that are
+    opened.
 
-    `readable` and `writable` are opened for the profiles from workspace on; in these a command's folder must lie below
-    one of `folders`, where there are any.
+    `readable` and `writable` are opened for the profiles from workspace on; in these a command's folder must
+    lie below one of `folders`, where there are any.
     """
 
     profile: Profile = Profile.OPEN
@@ -47,8 +58,8 @@ class SandboxSettings:
 class _Surroundings:
     """What does not depend on the command, absolute and without symbolic links, asked at most once a second.
 
-    `opened` are by hidden places what stands beside them on the ways to them: one workspace may lie in a place that is
-    hidden from others.
+    `opened` are by hidden places what stands beside them on the ways to them: one workspace may lie in a
+    place that is hidden from others. `protections` are by writable places how `own` is kept from the command.
     """
 
     read_at: float
@@ -58,7 +69,10 @@ class _Surroundings:
     writable: Sequence[str]
     private: Sequence[str]
     named: Sequence[str]
+    own: Sequence[OwnPlace]
+    mounts: PathIdentity
     opened: dict[tuple[str, ...], tuple[str, ...]] = field(default_factory=dict)
+    protections: dict[tuple[str, ...], Protection] = field(default_factory=dict)
 
 
 class Sandboxes:
@@ -70,6 +84,7 @@ class Sandboxes:
         *,
         state_dir: str,
         environment: Mapping[str, str],
+        own_files: Sequence[str] = (),
         ask: Callable[[], Awaitable[str]] | None = None,
     ) -> None:
         """Take the settings; nothing is tried out yet.
@@ -78,16 +93,19 @@ class Sandboxes:
             settings: What the operator has decided.
             state_dir: The state folder, which no command of a stronger profile may read.
             environment: The server's.
-            ask: Has it tried out where commands run (`Backend.offers`); without it, it is tried out from here.
+            own_files: Outlive's settings, tokens and keys outside of the state folder.
+            ask: Has it tried out where commands run (`Backend.offers`); `assume` makes it needless.
         """
         self._settings = settings
         self._limits = settings.limits or NO_LIMITS
         self._state_dir = state_dir
         self._environment = environment
+        self._own_files = own_files
         self._offers: Capabilities | None = None
         self._asking = asyncio.Lock()
         self._ask = ask
         self._surroundings: _Surroundings | None = None
+        self._unshares_at = 0.0
 
     @property
     def default(self) -> Profile:
@@ -99,8 +117,8 @@ class Sandboxes:
 
         Raises:
             InvalidRequest: There is none of that name.
-            CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator; or weaker
-                than that of the process in whose tree the caller lives.
+            CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator;
+                or weaker than that of the process in whose tree the caller lives.
         """
         least = self._settings.profile
         if inside is not None:
@@ -124,8 +142,11 @@ class Sandboxes:
         if inside is None or inside.sandbox.profile.strength < Profile.WORKSPACE.strength:
             return
         folder, own = await asyncio.to_thread(lambda: (os.path.realpath(cwd), os.path.realpath(inside.cwd)))
-        if not _is_within(folder, own):
-            text = f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start in its own folder only."
+        if not is_within(folder, own):
+            text = (
+                f"The caller runs in the profile {inside.sandbox.profile.value!r}: it may start in "
+                "its own folder only."
+            )
             raise CommandRefused("profile_too_weak", text)
 
     async def confine(
@@ -163,7 +184,7 @@ class Sandboxes:
             )
         place = SandboxPlace()
         if profile.strength >= Profile.WORKSPACE.strength:
-            place = await asyncio.to_thread(self._place, profile, resolved.cwd, script)
+            place = await asyncio.to_thread(self._place, profile, resolved.cwd, script, offers)
         bounds = bounds_of(profile, machine, place, limits=limits, name=name)
         if bounds is None:
             return replace(resolved, sandbox=Sandbox(profile=profile))
@@ -178,67 +199,140 @@ class Sandboxes:
         """
         async with self._asking:
             if self._offers is None:
-                self._offers = await self._find_out()
+                if self._ask is None:
+                    raise AssertionError(
+                        "It was neither assumed nor can it be asked what the machine offers."
+                    )
+                self._offers = read_offers(await self._ask())
         return self._offers
-
-    async def _find_out(self) -> Capabilities:
-        if self._ask is not None:
-            with contextlib.suppress(InvalidRequest):  # a keeper of an earlier version, which does not know
-                return read_offers(await self._ask())
-        return await asyncio.to_thread(ask_offers, self._state_dir)
 
     def assume(self, offers: Capabilities) -> None:
         """Take over what the machine offers from a caller that has tried it out already."""
         self._offers = offers
 
-    def _place(self, profile: Profile, cwd: str, script: str | None) -> SandboxPlace:
-        around, workspace = self._look_around(), os.path.realpath(cwd)
+    def _place(self, profile: Profile, cwd: str, script: str | None, offers: Capabilities) -> SandboxPlace:
+        around, workspace = self._look_around(offers), os.path.realpath(cwd)
         state = around.state
-        if _is_within(state, workspace) or _is_within(workspace, state):
-            text = f"the working folder {cwd!r} holds outlive's state folder, which no command of this profile may read"
+        if is_within(state, workspace) or is_within(workspace, state):
+            text = (
+                f"the working folder {cwd!r} holds outlive's state folder, which no command of this "
+                "profile may read"
+            )
             raise _unavailable(profile, text, hint="Run it in a folder of its own.")
         if around.folders and not _is_in_any(workspace, around.folders):
             text = f"the working folder {cwd!r} lies in none that the operator has named for it"
             raise _unavailable(profile, text, hint="Run it below one of --sandbox-folders.")
         writable = [workspace, *around.writable]
-        hidden = [place for place in around.private if not _is_within(place, workspace)]
+        hidden = [place for place in around.private if not is_within(place, workspace)]
         if profile is Profile.SEALED:
-            hidden += [*around.temporary, "/run"]
+            hidden += [*TEMPORARY, "/run"]  # also where the state folder lies below one
         shown = [path for path in around.named if _is_in_any(path, hidden)]
         for path in (*shown, *writable):
-            if _is_within(state, path) or _is_within(path, state):
+            if is_within(state, path) or is_within(path, state):
                 text = f"{path!r} is to be opened for it, and outlive's state folder lies there"
                 raise _unavailable(profile, text, hint="See --sandbox-read, --sandbox-write and PATH.")
+        temporary = [] if profile is Profile.SEALED else around.temporary
+        others = _others(profile, workspace, around, hidden=hidden, opened=[*writable, *shown, *temporary])
+        if not offers.machine.own_mounts:
+            # They are hidden as our own one is: by not opening what holds them.
+            if any(_holds_any(folder, others) for folder in writable):
+                text = "it may write to a folder with another server's state, and no mounts can be made"
+                raise _unavailable(profile, text, hint="Run it in a folder of its own.")
+            temporary = [folder for folder in temporary if not _holds_any(folder, others)]
+            hidden, others = [*hidden, *others], {}
         if script is not None:
             shown.append(script)
-        if profile is Profile.SEALED:
-            return SandboxPlace(writable=tuple(writable), hidden=_outermost(hidden), shown=tuple(shown))
-        return SandboxPlace(
-            writable=(*writable, *around.temporary),
-            readable=_readable(around, hidden),
-            shown=tuple(dict.fromkeys(shown)),
+        writable += temporary
+        protection = _protection(around, profile, tuple(writable), machine=offers.machine)
+        if others:
+            protection = close_folders(protection, others, writable, around.mounts)
+        place = SandboxPlace(
+            writable=tuple(writable),
+            pinned=protection.pinned,
+            protected=protection.protected,
+            closed=protection.closed,
         )
+        if profile is Profile.SEALED:
+            return replace(place, hidden=outermost(hidden), shown=tuple(shown))
+        return replace(place, readable=_readable(around, hidden), shown=tuple(dict.fromkeys(shown)))
 
-    def _look_around(self) -> _Surroundings:
+    def _look_around(self, offers: Capabilities) -> _Surroundings:
         found, now = self._surroundings, time.monotonic()
         if found is not None and now - found.read_at <= _BELIEVED_S:
             return found
+        if now >= self._unshares_at:
+            unshare_code()
+            ended = time.monotonic()
+            # An upgrade may have brought links again. It takes a hundredth of the time at most.
+            self._unshares_at = ended + 100 * (ended - now)
         state = os.path.realpath(self._state_dir)
         home = self._environment.get("HOME") or "/root"
         # Of the server's own PATH: the caller's would open whatever it names.
         named = [*self._environment.get("PATH", "").split(":"), *self._settings.readable]
         named += [f"{home}/{name}" for name in _HARMLESS]
+        # What a person calls counts as well as what runs now.
+        called = filter(None, [shutil.which("outlive", path=self._environment.get("PATH", ""))])
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            mounts = PathIdentity(file.read())
         private = [os.path.realpath(place) for place in (*_PRIVATE, self._state_dir, home)]
         found = self._surroundings = _Surroundings(
             read_at=now,
             state=state,
             folders=[os.path.realpath(folder) for folder in self._settings.folders],
-            temporary=[folder for folder in _TEMPORARY if not _is_within(state, folder)],
+            temporary=[folder for folder in TEMPORARY if not is_within(state, folder)],
             writable=[os.path.realpath(folder) for folder in self._settings.writable],
             private=[place for place in private if place != "/"],
             named=[os.path.realpath(path) for path in named if path],
+            own=own_places([*own_code(), *called, *offers.code, *self._own_files, self._state_dir]),
+            mounts=mounts,
         )
         return found
+
+
+def _protection(
+    around: _Surroundings, profile: Profile, writable: tuple[str, ...], *, machine: Machine
+) -> Protection:
+    """Return how outlive's own places are kept from a command.
+
+    Raises:
+        StartFailed: `sandbox_unavailable`: they cannot be kept from it.
+    """
+    found = around.protections.get(writable)
+    if found is None:
+        found = around.protections[writable] = protection_of(around.own, writable, around.mounts)
+    obstacle = found.obstacle
+    if found.protected and not machine.own_mounts:
+        obstacle = (
+            f"{found.protected[0]!r} is outlive's own, and no mounts can be made that keep it from a command "
+            "which may write to the folder"
+        )
+    if obstacle:
+        raise _unavailable(
+            profile, obstacle, hint="Run it in a folder of its own, or install outlive elsewhere."
+        )
+    return found
+
+
+def _others(
+    profile: Profile, workspace: str, around: _Surroundings, *, hidden: list[str], opened: list[str]
+) -> dict[str, str]:
+    """Return the state folders of other servers that a command would reach.
+
+    Raises:
+        StartFailed: `sandbox_unavailable`: the command, or our own state folder, lies in one.
+    """
+    found = {
+        other: name
+        for other, name in other_state_folders(around.state).items()
+        # It may be mounted a second time, where nothing is hidden.
+        for seen in around.mounts.paths_of(other, "/")
+        if not _is_in_any(seen, hidden) or _is_in_any(seen, opened)
+    }
+    for inner in (workspace, around.state):
+        if _is_in_any(inner, found):
+            text = f"{inner!r} lies in another server's state folder"
+            raise _unavailable(profile, text, hint="Run it in a folder of its own.")
+    return found
 
 
 def _readable(around: _Surroundings, hidden: list[str]) -> tuple[str, ...]:
@@ -250,9 +344,14 @@ def _readable(around: _Surroundings, hidden: list[str]) -> tuple[str, ...]:
 
 
 def _beside(folder: str, hidden: list[str]) -> Iterable[str]:
-    with os.scandir(folder) as entries:
+    try:
+        entries = os.scandir(folder)
+    except PermissionError:  # one that may be passed and not listed, as a /home of many users: nothing of it
+        return
+    with entries:
         for entry in entries:
-            # Where a link leads has a name of its own, which is decided about; by the link's it would be opened always.
+            # Where a link leads has a name of its own, which is decided about; by the link's it would be
+            # opened always.
             if entry.path in hidden or entry.is_symlink():
                 continue
             if any(place.startswith(entry.path + "/") for place in hidden):
@@ -262,20 +361,12 @@ def _beside(folder: str, hidden: list[str]) -> Iterable[str]:
             yield entry.path
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return folder in {path, "/"} or path.startswith(folder + "/")
+def _holds_any(folder: str, places: Iterable[str]) -> bool:
+    return any(is_within(place, folder) for place in places)
 
 
 def _is_in_any(path: str, folders: Iterable[str]) -> bool:
-    return any(_is_within(path, folder) for folder in folders)
-
-
-def _outermost(folders: list[str]) -> tuple[str, ...]:
-    return tuple(
-        folder
-        for folder in dict.fromkeys(folders)
-        if not any(folder != other and _is_within(folder, other) for other in folders)
-    )
+    return any(is_within(path, folder) for folder in folders)
 
 
 def _unavailable(profile: Profile, obstacle: str, *, hint: str = "") -> StartFailed:

@@ -1,9 +1,11 @@
-"""What a final filter hides: `keeping_unfiltered` has it kept beside a command, `unfiltered_of` finds it at the end.
+"""What a final filter hides: `keeping_unfiltered` has it kept beside a command, `unfiltered_of` finds it at
+the end.
 
 `hidden_by_filter` says what of it an answer has to name.
-The line is run as it was written. Before it bash reads `unfiltered.bash`, which lets the runner become the filter
-(`native/filter`): the bytes that enter the filter are copied into the folder `unfiltered` of the process's own, in the format of
-an output log. An EXIT trap writes the exit codes of the last pipeline (decision 180).
+The line is run as it was written. Before it bash reads `unfiltered.bash`, which lets the runner become the
+filter (`native/filter`): the bytes that enter the filter are copied into the folder `unfiltered` of the
+process's own, in the format of an output log. An EXIT trap writes the exit codes of the last pipeline
+(decision 180).
 """
 
 import asyncio
@@ -21,8 +23,8 @@ from outlive.store.unfiltered import Unfiltered, look_unfiltered
 
 _PRELUDE = str(Path(__file__).with_name("unfiltered.bash"))
 _VARIABLE = "OUTLIVE_FILTER"  # what the prelude reads, and removes
-# Half for the first bytes, half for the last ones: more than a build or a test run writes as a rule, and a thousand such
-# commands fit into the 16 GiB that retention keeps.
+# Half for the first bytes, half for the last ones: more than a build or a test run writes as a rule, and a
+# thousand such commands fit into the 16 GiB that retention keeps.
 MOST_BYTES = 16 * 1024 * 1024
 _SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
 
@@ -31,9 +33,10 @@ _SIGPIPE_CODE = 128 + 13  # of a program whose reader has left, as `head` does
 class HiddenByFilter:
     """What the final filter of a process hides.
 
-    `exit_code` is that of what stands before the filter, None where it is not known; `failure` is the same where it is one that the
-    filter's own hides. `size` are the kept bytes that entered the filter, 0 where none are kept, or where the output shows as many.
-    `hint` says what is hidden where nothing could be kept, else it is empty.
+    `exit_code` is that of what stands before the filter, None where it is not known; `failure` is the same
+    where it is one that the filter's own hides. `size` are the kept bytes that entered the filter, 0 where
+    none are kept, or where the output shows as many. `hint` says what is hidden where nothing could be kept,
+    else it is empty.
     """
 
     exit_code: int | None = None
@@ -55,20 +58,24 @@ def keeping_unfiltered(
     limit: int | None,
     may_fork: bool = True,
 ) -> Command:
-    """Return `command` as it runs when what enters its final filter is to be kept; unchanged where that cannot be.
+    """Return `command` as it runs when what enters its final filter is to be kept.
+
+    Unchanged where that cannot be.
 
     Args:
         command: What the caller wants; only `keeps_unfiltered` asks for it.
         profile: Its profile: from workspace on the state folder is hidden, and nothing can be kept there.
         shell: The program that runs command lines; only bash reads a prelude.
-        runner: The native program's path; None, or none there when the command begins: only exit codes are kept.
+        runner: The native program's path; None, or none there when the command begins: only exit codes are
+            kept.
         limit: The most output that is kept of it, in bytes; None without a limit.
         may_fork: Whether a process more is no matter; where their number is limited only exit codes are kept.
     """
     is_possible = command.keeps_unfiltered and command.line is not None and command.prelude is None
     if not is_possible or command.stdio == "pty" or profile.strength >= Profile.WORKSPACE.strength:
         return command
-    # What the grammar is not certain about is not touched: the line must behave as it does in any other shell.
+    # What the grammar is not certain about is not touched: the line must behave as it does in any other
+    # shell.
     found = last_filter(command.line or "")
     if found is None or os.path.basename(shell) != "bash":
         return command
@@ -91,7 +98,9 @@ async def unfiltered_of(process: Process) -> Unfiltered | None:
 
 
 async def hidden_by_filter(process: Process) -> HiddenByFilter:
-    """Return what a final filter hides of a process; nothing of one that runs, was ended, or has no such filter.
+    """Return what a final filter hides of a process.
+
+    Nothing of one that runs, was ended, or has no such filter.
 
     Cancellation: safe.
     """

@@ -1,8 +1,8 @@
 """`Adoption`: what other servers have started on a node, followed from here as well.
 
-A process is made known by its folder alone: it is written as a start's is once the node has answered, and the engine finds it there as
-it finds what an earlier server has left. The node is never asked to start it. What a node says of its processes
-is taken within bounds.
+A process is made known by its folder alone: it is written as a start's is once the node has answered, and the
+engine finds it there as it finds what an earlier server has left. The node is never asked to start it. What a
+node says of its processes is taken within bounds.
 """
 
 import shlex
@@ -68,17 +68,18 @@ class Adoption:
     def __init__(
         self, settings: EngineSettings, routes: NodeRoutes, *, names: StartNames, queries: Queries
     ) -> None:
-        """Take what reaches nodes, what gives short ids, and what knows which processes are known already."""
         self._settings = settings
         self._routes = routes
         self._names = names
         self._queries = queries
 
     async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
-        """Follow what runs on a node and is shown to this server there; return the ids of what was not known here.
+        """Follow what runs on a node and is shown to this server there.
 
-        They belong to the caller from then on. With `ended`, also what has run and is not forgotten there. What waits there for its
-        turn is left to the server that let it wait.
+        Return the ids of what was not known here.
+
+        They belong to the caller from then on. With `ended`, also what has run and is not forgotten there.
+        What waits there for its turn is left to the server that let it wait.
 
         Raises:
             BackendUnavailable: The node does not answer.
@@ -136,7 +137,7 @@ def _page(answer: object, node: str) -> list[_Seen]:
 
 def _senseless(node: str, why: str) -> ProtocolViolation:
     text = f"What the node {node!r} says of its processes makes no sense here: {why}."
-    return ProtocolViolation("invalid_request", text, hint="Its version may be another one.")
+    return ProtocolViolation("invalid_request", text)
 
 
 class _Page(msgspec.Struct, kw_only=True, frozen=True):

@@ -1,4 +1,6 @@
-"""`DeclaredNodes`: what operators have declared of nodes, on disk and in memory, for those that change it (`nodes`, `node_keys`)."""
+"""`DeclaredNodes`: what operators have declared of nodes, on disk and in memory, for those that change it
+(`nodes`, `node_keys`).
+"""
 
 import asyncio
 
@@ -16,7 +18,6 @@ class DeclaredNodes:
     """
 
     def __init__(self, files: NodeFiles, places: Places) -> None:
-        """Take where they are kept, and what places commands by them."""
         self._files = files
         self._places = places
         self.entries: dict[str, NodeEntry] = {}

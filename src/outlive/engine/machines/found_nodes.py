@@ -22,12 +22,13 @@ class FoundNodes:
     """Keeps and reaches what is found. On the engine's loop only."""
 
     def __init__(self, nodes: Nodes) -> None:
-        """Take where entries are kept, and what reaches nodes."""
         self._declared = nodes.declared
         self._routes = nodes.routes
 
     async def run(self, placement: Placement) -> None:
-        """Keep a placement in touch with what leases its places, and use each node that it finds, until cancelled."""
+        """Keep a placement in touch with what leases its places, and use each node that it finds, until
+        cancelled.
+        """
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(placement.run())
             tasks.create_task(self.take(placement))

@@ -1,7 +1,8 @@
 """`NodeChanges`: changes of nodes, each carried out to its end, whatever becomes of its caller.
 
-A change is several steps: on disk, in memory, a connection. A caller that hangs up in between, by Ctrl-C of `outlive node add`, would
-leave a node that is declared and not reached, or one that is reached and not declared, until the server is started again.
+A change is several steps: on disk, in memory, a connection. A caller that hangs up in between, by Ctrl-C of
+`outlive node add`, would leave a node that is declared and not reached, or one that is reached and not
+declared, until the server is started again.
 """
 
 import asyncio
@@ -21,7 +22,6 @@ class NodeChanges:
     """Carries changes out in tasks of its own while it is open (`async with`). On the engine's loop only."""
 
     def __init__(self) -> None:
-        """Nothing is carried out yet."""
         self._group: asyncio.TaskGroup | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -61,7 +61,10 @@ class NodeChanges:
 
 
 async def _outcome_of(change: Callable[[], Awaitable[_Outcome]]) -> tuple[_Outcome | None, Exception | None]:
-    """Return what comes of a change: an error is its caller's, and must not end other changes. Outermost of its task."""
+    """Return what comes of a change: an error is its caller's, and must not end other changes.
+
+    Outermost of its task.
+    """
     try:
         return await change(), None
     except OutliveError as error:

@@ -1,8 +1,9 @@
-"""`NodeKeys`: what a machine shows that connects as a node by itself: the code of its invitation, and later a credential.
+"""`NodeKeys`: what a machine shows that connects as a node by itself: the code of its invitation, and later a
+credential.
 
-Both are kept as hashes. A code counts once, for ten minutes. A credential is changed at each connection: the old one counts until
-the machine is known to have kept the new one, so that a crash on either side costs no node, and a copy of it is worth
-nothing as soon as the original has connected once more (decision 211).
+Both are kept as hashes. A code counts once, for ten minutes. A credential is changed at each connection: the
+old one counts until the machine is known to have kept the new one, so that a crash on either side costs no
+node, and a copy of it is worth nothing as soon as the original has connected once more (decision 211).
 """
 
 import hmac
@@ -17,7 +18,8 @@ from outlive.policy.access import PREFIX, digest_of
 from outlive.store.machines.node_files import KeptInvitation
 
 INVITED_S = 600.0  # long enough to walk to the other machine, too short to be found in a note later
-# As long as a token's: nothing is left to guess. With the prefix of tokens none of them counts as no secret at another door.
+# As long as a token's: nothing is left to guess. With the prefix of tokens none of them counts as no secret
+# at another door.
 _CODE, _CREDENTIAL = f"{PREFIX}join_", f"{PREFIX}node_"
 _SECRET_BYTES = 32
 
@@ -35,7 +37,9 @@ class NodeKeys:
     """Makes, recognises and changes them. On the engine's loop only."""
 
     def __init__(self, declared: DeclaredNodes, *, clock: Callable[[], float] = time.time) -> None:
-        """Take the nodes; `clock` gives seconds since the epoch, as an invitation's end is kept over a restart."""
+        """Take the nodes; `clock` gives seconds since the epoch, as an invitation's end is kept over a
+        restart.
+        """
         self._declared = declared
         self._clock = clock
 
@@ -45,7 +49,10 @@ class NodeKeys:
         return code, KeptInvitation(digest=digest_of(code), expires_s=self._clock() + INVITED_S)
 
     def find(self, secret: str) -> NodeKey | None:
-        """Return what a secret is; None when it is unknown, used up or expired. How long this takes shows nothing of it."""
+        """Return what a secret is; None when it is unknown, used up or expired.
+
+        How long this takes shows nothing of it.
+        """
         digest, found = digest_of(secret), None
         for name, entry in self._declared.entries.items():
             for one in entry.credentials:
@@ -66,7 +73,8 @@ class NodeKeys:
         return None if found is None else found.node
 
     async def renew(self, key: NodeKey) -> str:
-        """Return a new credential for the machine that has shown `key`, which counts beside what it has shown.
+        """Return a new credential for the machine that has shown `key`, which counts beside what it has
+        shown.
 
         Raises:
             AccessDenied: `token_invalid`: meanwhile `key` counts no more.
@@ -79,7 +87,8 @@ class NodeKeys:
             if entry is None or not self.is_current(key):
                 raise AccessDenied("token_invalid", "The code or the credential counts no more.")
             if key.is_code and code is not None:
-                # The machine that has been the node so far goes on being it until the new one has kept its credential.
+                # The machine that has been the node so far goes on being it until the new one has kept its
+                # credential.
                 kept = replace(
                     entry,
                     credentials=(*entry.credentials[:1], digest_of(credential)),
@@ -96,15 +105,19 @@ class NodeKeys:
         return credential
 
     async def kept(self, key: NodeKey, credential: str, labels: Mapping[str, str]) -> NodeKey:
-        """Record that the machine has kept its new credential: nothing else counts for the node any more; return its key.
+        """Record that the machine has kept its new credential: nothing else counts for the node any more.
+
+        Return its key.
 
         Args:
             key: What the machine had shown.
             credential: What it was given for that.
-            labels: Labels that it gives itself from now on, in the place of those of before; those of its invitation come first.
+            labels: Labels that it gives itself from now on, in the place of those of before; those of its
+                invitation come first.
 
         Raises:
-            AccessDenied: `token_invalid`: meanwhile the node was removed, or another machine has joined in its place.
+            AccessDenied: `token_invalid`: meanwhile the node was removed, or another machine has joined in
+            its place.
             LimitExceeded: `disk_full`: both go on counting.
         """
         new = NodeKey(node=key.node, digest=digest_of(credential), is_code=False)

@@ -1,7 +1,8 @@
-"""`Nodes`: the other servers on which commands run, added, invited, drained and removed while this one serves.
+"""`Nodes`: the other servers on which commands run, added, invited, drained and removed while this one
+serves.
 
-What was declared is on disk before it counts. Nodes that settings name are there as well, and can be drained; what is followed on a
-node that is removed stays known, and unreachable.
+What was declared is on disk before it counts. Nodes that settings name are there as well, and can be drained;
+what is followed on a node that is removed stays known, and unreachable.
 """
 
 from dataclasses import replace
@@ -99,7 +100,10 @@ class Adopting(Protocol):
     """Follows what other servers have started (`adoption.Adoption`)."""
 
     async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
-        """Follow what runs on a node, with `ended` also what has run; return the ids of what was not known here."""
+        """Follow what runs on a node, with `ended` also what has run.
+
+        Return the ids of what was not known here.
+        """
 
 
 class Nodes:
@@ -121,7 +125,6 @@ class Nodes:
         adoption: Adopting,
         events: EventPublisher,
     ) -> None:
-        """Take what is kept of them, what reaches them, what places commands on them, and where changes are told."""
         self.routes = routes
         self._adoption = adoption
         self._places = places
@@ -135,7 +138,10 @@ class Nodes:
         self._changes = NodeChanges()
 
     async def __aenter__(self) -> Self:
-        """Take over what was declared earlier; the nodes themselves are reached by the backends that were made for it."""
+        """Take over what was declared earlier.
+
+        The nodes themselves are reached by the backends that were made for it.
+        """
         await self.declared.open()
         await self._changes.__aenter__()
         return self
@@ -149,7 +155,8 @@ class Nodes:
     async def answer(self, asked: NodeRequest, *, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
 
-        A change is carried out to its end, whatever becomes of its caller; the audit log has every one that was asked for.
+        A change is carried out to its end, whatever becomes of its caller; the audit log has every one that
+        was asked for.
 
         Raises:
             AccessDenied: `scope_missing`: what was started here wants to change where commands run.
@@ -175,7 +182,8 @@ class Nodes:
 
     async def _change_audited(self, asked: NodeChange, by: Owner) -> ChangeOutcome:
         with self._events.audited(_WORDS[type(asked)], by, details=_details(asked)):
-            # Commands with all their variables go where a node's address says: what was started here must not choose that.
+            # Commands with all their variables go where a node's address says: what was started here must not
+            # choose that.
             if by.inside is not None:
                 raise AccessDenied(
                     "scope_missing",
@@ -213,7 +221,9 @@ class Nodes:
         return NOTHING
 
     async def add(self, asked: NodeAdd) -> None:
-        """Run commands on a server from now on, or reach one of that name otherwise; it is kept when this returns.
+        """Run commands on a server from now on, or reach one of that name otherwise.
+
+        It is kept when this returns.
 
         Raises:
             InvalidRequest: The name stands for something else, or the address is none.
@@ -243,7 +253,9 @@ class Nodes:
             await self.routes.put(asked.name, entry)
 
     async def invite(self, asked: NodeInvite) -> Invitation:
-        """Let one machine join under a name, within ten minutes; one that has it already is the node until then.
+        """Let one machine join under a name, within ten minutes.
+
+        One that has it already is the node until then.
 
         Raises:
             InvalidRequest: The name stands for something else, or for a node that is reached by its address.

@@ -1,4 +1,7 @@
-"""`NodeRoutes`: where requests to nodes go. `execution` has the one that reaches them, `NoRoutes` reaches none."""
+"""`NodeRoutes`: where requests to nodes go.
+
+`execution` has the one that reaches them, `NoRoutes` reaches none.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -49,7 +52,9 @@ class NodeRoutes(Protocol):
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        """Return a node's answer to a method about files (`operations.files`); the bytes of a piece are its member `data`.
+        """Return a node's answer to a method about files (`operations.files`).
+
+        The bytes of a piece are its member `data`.
 
         Raises:
             OutliveError: What the node says, or that it does not answer.

@@ -1,12 +1,15 @@
-"""`EventPublisher`: what happened, for its subscribers. Events are made only for subscribers, and nothing is queued.
+"""`EventPublisher`: what happened, for its subscribers.
 
-Frontends, logs, metrics and the audit log subscribe here. An act that must not happen unrecorded has a witness: the audit
-log, which returns when the act is recorded or raises.
+Events are made only for subscribers, and nothing is queued.
+
+Frontends, logs, metrics and the audit log subscribe here. An act that must not happen unrecorded has a
+witness: the audit log, which returns when the act is recorded or raises.
 
 Processes that wait for a reader that is gone: `Unread` lets them go on.
 
-With `on_limit` "block" a process waits until its output was delivered. When no reader follows it any more (its reader was
-killed, its terminal closed) no client will ever report that: the process would stand still for ever, and silently.
+With `on_limit` "block" a process waits until its output was delivered. When no reader follows it any more
+(its reader was killed, its terminal closed) no client will ever report that: the process would stand still
+for ever, and silently.
 """
 
 import asyncio
@@ -60,7 +63,6 @@ class EventPublisher:
     """The list of subscribers; called on the event loop only."""
 
     def __init__(self) -> None:
-        """Begin without subscribers and without a witness."""
         self._subscribers: tuple[_Entry, ...] = ()
         self._callbacks: dict[type[Event], tuple[_Subscriber, ...]] = {}
         self._witness: Callable[[AuditEvent], Awaitable[None]] | None = None
@@ -68,7 +70,9 @@ class EventPublisher:
     def subscribe(
         self, callback: _Subscriber, *, kinds: Collection[type[Event]] | None = None
     ) -> Callable[[], None]:
-        """Call `callback` for every event (of these kinds) from now on; return what ends that (may be called twice).
+        """Call `callback` for every event (of these kinds) from now on.
+
+        Return what ends that (may be called twice).
 
         It must be quick and must not raise (it is logged if it does); nothing is queued for it.
         """
@@ -112,7 +116,10 @@ class EventPublisher:
         self.publish(StartRejected(principal=owner.principal, code=code, by=owner, command=command))
 
     def publish_failure(self, record: ProcessRecord, error: OutliveError) -> None:
-        """Publish that a process was not started; after a timeout it may still come to life in its container."""
+        """Publish that a process was not started.
+
+        After a timeout it may still come to life in its container.
+        """
         self.publish(
             StartRejected(
                 principal=record.owner.principal,
@@ -133,7 +140,9 @@ class EventPublisher:
         details: Mapping[str, str | int | bool],
         process_id: str | None = None,
     ) -> Iterator[None]:
-        """Publish for the audit log what a caller does in the block, or why it was denied or failed; `details` as they are then."""
+        """Publish for the audit log what a caller does in the block, or why it was denied or failed;
+        `details` as they are then.
+        """
         try:
             yield
         except OutliveError as error:
@@ -152,7 +161,10 @@ class EventPublisher:
         self.publish(AuditEvent(what=what, by=by, process_id=process_id, details=details))
 
     def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
-        """Have `witness` record what must not happen unrecorded; it returns when that is recorded, or raises."""
+        """Have `witness` record what must not happen unrecorded.
+
+        It returns when that is recorded, or raises.
+        """
         self._witness = witness
 
     async def witness(self, event: AuditEvent) -> None:

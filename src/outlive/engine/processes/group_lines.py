@@ -1,8 +1,9 @@
 """`GroupLines`: what runs of each group, what waits in its line, and whose turn it is. Pure.
 
-A group with a limit has room for so many as its limit is above what runs of it: as many have their turn, from the front of its
-line, and a place on a machine is all that they still wait for. Without a limit, and outside of groups, all that wait have their
-turn. What has none wants no place: a machine would be kept for what may not run. To start one that has its turn takes no other one's.
+A group with a limit has room for so many as its limit is above what runs of it: as many have their turn, from
+the front of its line, and a place on a machine is all that they still wait for. Without a limit, and outside
+of groups, all that wait have their turn. What has none wants no place: a machine would be kept for what may
+not run. To start one that has its turn takes no other one's.
 
 What asks for places, and starts what has turn and place, is `groups.ConcurrencyLimits`.
 """
@@ -18,7 +19,9 @@ from outlive.store.queue_store import GroupKey, WaitingCommand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLine:
-    """One group: how many of it run at once (None: any number), how many do, and the ids of what waits, the next first."""
+    """One group: how many of it run at once (None: any number), how many do, and the ids of what waits, the
+    next first.
+    """
 
     limit: int | None
     running: int
@@ -29,16 +32,17 @@ class GroupLines:
     """The groups of all principals, and a line of its own for each command that waits outside of groups.
 
     Attributes:
-        limits: How many of a group run at once, where that is limited; a change of it has to be followed by another look at its line.
+        limits: How many of a group run at once, where that is limited; a change of it has to be followed by
+            another look at its line.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing that runs or waits, and no limits."""
         self.limits: dict[GroupKey, int] = {}
         self._running: dict[GroupKey, set[bytes]] = {}
         self._lines: dict[GroupKey, deque[Process]] = {}
         self._commands: dict[Process, WaitingCommand] = {}  # all that wait, in the order in which they came
-        # Of groups with what needs a place: what may have asked for one. Those without a turn among them are to give it back.
+        # Of groups with what needs a place: what may have asked for one. Those without a turn among them are
+        # to give it back.
         self._asking: dict[GroupKey, set[Process]] = {}
 
     def __contains__(self, process: Process) -> bool:
@@ -111,7 +115,9 @@ class GroupLines:
         self._asking.setdefault(line_of(process), set()).add(process)
 
     def without_turn(self, key: GroupKey) -> list[Process]:
-        """Return, once each, what has no turn in a line and may have asked for a place: it is to give that back."""
+        """Return, once each, what has no turn in a line and may have asked for a place: it is to give that
+        back.
+        """
         asking = self._asking.get(key)
         if not asking or key not in self.limits:
             return []
@@ -120,7 +126,9 @@ class GroupLines:
         return [process for process in self._lines.get(key, ()) if process in found] if found else []
 
     def move(self, process: Process, places: int) -> int | None:
-        """Put a process so many places back in its line, or forward where that is negative; return where it was.
+        """Put a process so many places back in its line, or forward where that is negative.
+
+        Return where it was.
 
         Of the two ends none is passed. None: it waits for no turn in a group.
         """

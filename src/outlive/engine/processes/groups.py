@@ -1,15 +1,17 @@
 """How many processes of a group run at once, and which comes next: `ConcurrencyLimits`.
 
-It counts what runs, whichever principal and whichever server started it. A command that finds its group full waits in line,
-first come, first served, on disk (`store.queue_store`), so that a crash of the server costs no command its place. While no
-server lives none is admitted: the keeper knows no groups.
+It counts what runs, whichever principal and whichever server started it. A command that finds its group full
+waits in line, first come, first served, on disk (`store.queue_store`), so that a crash of the server costs no
+command its place. While no server lives none is admitted: the keeper knows no groups.
 
 How many starts of one principal are on their way at a time: `StartSlots`.
 
-Commands between their place in a line and the keeper's answer: `PendingStarts`, which may still be withdrawn (decision 60).
+Commands between their place in a line and the keeper's answer: `PendingStarts`, which may still be withdrawn
+(decision 60).
 
-Whether such a command runs is decided by one rename, the keeper's or ours (`store.queue_store`). What finds out or decides
-it runs in tasks of the engine: a caller that goes away must not leave a command that neither waits nor runs.
+Whether such a command runs is decided by one rename, the keeper's or ours (`store.queue_store`). What finds
+out or decides it runs in tasks of the engine: a caller that goes away must not leave a command that neither
+waits nor runs.
 """
 
 import asyncio
@@ -32,7 +34,10 @@ _logger = logging.getLogger(__name__)
 
 
 class PendingStarts:
-    """From a place in a line until the keeper has answered. On the engine's loop only; files are written in threads."""
+    """From a place in a line until the keeper has answered.
+
+    On the engine's loop only; files are written in threads.
+    """
 
     def __init__(self, store: QueueStore) -> None:
         """Nothing waits; `store` has the files of what does."""
@@ -71,7 +76,8 @@ class PendingStarts:
     async def withdraw(self, process: Process, *, has_waited: bool, cause: Cause, note: str) -> bool:
         """Make sure that an undecided process never runs, for good; False when the keeper was first.
 
-        Also False when its turn has come and the disk is full: it is not known yet. The caller holds `decision_on`.
+        Also False when its turn has come and the disk is full: it is not known yet. The caller holds
+        `decision_on`.
 
         Args:
             process: The process that is withdrawn.
@@ -135,8 +141,9 @@ class StartAdmission(Protocol):
 class ConcurrencyLimits:
     """The groups of all principals. On the engine's loop only; files are written in threads.
 
-    Whenever nothing happens, this is so: each command that has its turn (`lines`) has asked for a place and has none, and no
-    command without a turn has one or waits for one. All that changes a turn ends in `_advance` or `_give_back`.
+    Whenever nothing happens, this is so: each command that has its turn (`lines`) has asked for a place and
+    has none, and no command without a turn has one or waits for one. All that changes a turn ends in
+    `_advance` or `_give_back`.
 
     Attributes:
         lines: What runs, and what waits in which order.
@@ -191,7 +198,8 @@ class ConcurrencyLimits:
             self._advance(key)
 
     async def move(self, process: Process, places: int) -> bool:
-        """Put a command so many places back in its line, or forward where that is negative; False where it waits for no turn.
+        """Put a command so many places back in its line, or forward where that is negative; False where it
+        waits for no turn.
 
         The new order survives a crash. What has lost its turn by it waits for no place any more.
 
@@ -236,7 +244,9 @@ class ConcurrencyLimits:
         self._advance(key)
 
     def ended(self, process: Process) -> None:
-        """Count a process no more that has ended or never ran, and give turn and place to the next; idempotent."""
+        """Count a process no more that has ended or never ran, and give turn and place to the next;
+        idempotent.
+        """
         key = line_of(process)
         if self.lines.uncount(process) and key in self.lines.limits:
             self._advance(key)
@@ -264,7 +274,8 @@ class ConcurrencyLimits:
             await self._pending.remove(command)
 
     def rejoin(self, process: Process, command: WaitingCommand, *, is_first: bool = False) -> None:
-        """Put a command that is on disk already at the end of the line, or, where it was to run, back at its beginning.
+        """Put a command that is on disk already at the end of the line, or, where it was to run, back at its
+        beginning.
 
         `advance` follows it; until then no other one has the turn of one that comes back.
         """
@@ -274,7 +285,10 @@ class ConcurrencyLimits:
         self._pending.add(process, command)
 
     def step_out(self, process: Process) -> bool:
-        """Take a process out of the line; return whether it was there. One whose turn has come keeps its place until it ends."""
+        """Take a process out of the line; return whether it was there.
+
+        One whose turn has come keeps its place until it ends.
+        """
         if self.lines.take_out(process) is None:
             return False
         self.places.release(process)
@@ -315,7 +329,10 @@ class ConcurrencyLimits:
 
 
 def _give_back(lines: GroupLines, places: Places, key: GroupKey) -> None:
-    """Have what has no turn (any more) wait for no place; what gets one by that may stand in the same line."""
+    """Have what has no turn (any more) wait for no place.
+
+    What gets one by that may stand in the same line.
+    """
     for process in lines.without_turn(key):
         places.release(process)
 
@@ -329,9 +346,9 @@ async def _start(
     return True
 
 
-# Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core are needed to
-# keep it busy; beyond that they only take turns from all others: at 64 on two cores this server itself waited
-# most of the time for one (decision 91).
+# Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core
+# are needed to keep it busy; beyond that they only take turns from all others: at 64 on two cores this server
+# itself waited most of the time for one (decision 91).
 _EACH_CORE = 8
 
 
@@ -344,7 +361,6 @@ class StartSlots:
     """A semaphore for each name, as long as a caller holds it or waits for it. On one event loop only."""
 
     def __init__(self, places: int | None = None) -> None:
-        """Let so many in for each name (None: eight for each core); the others wait in line."""
         self._places = _places() if places is None else places
         self._semaphores: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
@@ -362,7 +378,6 @@ class StartSlot:
     __slots__ = ("_semaphore",)
 
     def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        """Take none yet."""
         self._semaphore: asyncio.Semaphore | None = semaphore
 
     async def __aenter__(self) -> Self:
@@ -376,7 +391,10 @@ class StartSlot:
         self.leave()
 
     def leave(self) -> None:
-        """Give the place back early: what is still waited for keeps no processor of this machine busy. Safe to repeat."""
+        """Give the place back early: what is still waited for keeps no processor of this machine busy.
+
+        Safe to repeat.
+        """
         semaphore, self._semaphore = self._semaphore, None
         if semaphore is not None:
             semaphore.release()

@@ -10,7 +10,8 @@ from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.store.machines.node_files import NodeEntry
 
-# Nothing is placed for so long on a node that has refused a command, so that not all that wait are sent there in vain.
+# Nothing is placed for so long on a node that has refused a command, so that not all that wait are sent there
+# in vain.
 _REFUSED_S = 1.0
 
 
@@ -18,7 +19,6 @@ class KnownNodes:
     """Has the placement know each node as it may be used now."""
 
     def __init__(self, placement: Placement) -> None:
-        """Begin with those that the placement knows."""
         self._placement = placement
         # As they describe themselves (closed while they are away), and as they are declared.
         self._described = {room.node.name: room.node for room in placement.rooms()}
@@ -26,14 +26,19 @@ class KnownNodes:
         self._refusing: dict[str, int] = {}  # how many refusals of the last second there are of a node
 
     def changed(self, node: FleetNode) -> None:
-        """Take over what a node has, and whether it is there; that one goes away which was removed says nothing new."""
+        """Take over what a node has, and whether it is there.
+
+        That one goes away which was removed says nothing new.
+        """
         if not node.is_open and node.name not in self._described:
             return
         self._described[node.name] = node
         self._apply(node.name)
 
     def declare(self, entry: NodeEntry) -> None:
-        """Take over what the operator says of a node: fewer amounts, more labels, that it is to take no more."""
+        """Take over what the operator says of a node: fewer amounts, more labels, that it is to take no
+        more.
+        """
         self._declared[entry.name] = entry
         self._apply(entry.name)
 

@@ -1,11 +1,14 @@
-"""What is hidden of each process's output: `Redaction` joins the setting, the values of its secrets, and what its folder says.
+"""What is hidden of each process's output: `Redaction` joins the setting, the values of its secrets, and what
+its folder says.
 
-Hands every `Process` what its log is read through, and notes in the folder where the values are before they are forgotten.
+Hands every `Process` what its log is read through, and notes in the folder where the values are before they
+are forgotten.
 
-Values of secret variables: handed to a process, known to the server as long as they may be needed, in no file.
+Values of secret variables: handed to a process, known to the server as long as they may be needed, in no
+file.
 
-What is written down of them are their names. After a restart of the server the values of what still runs are read
-from the processes themselves.
+What is written down of them are their names. After a restart of the server the values of what still runs are
+read from the processes themselves.
 """
 
 import asyncio
@@ -34,7 +37,8 @@ TOKEN_NAME = "OUTLIVE_TOKEN"  # noqa: S105 -- the variable's name
 def check_secrets(
     secrets: Mapping[str, str], caller_env: Mapping[str, str], *, is_granted: bool = False
 ) -> None:
-    """Refuse what no environment can hold, or what would take a variable of ours but a token that was granted.
+    """Refuse what no environment can hold, or what would take a variable of ours but a token that was
+    granted.
 
     `caller_env` is the caller's environment, checked elsewhere: it travels to the keeper with the secrets.
 
@@ -70,7 +74,6 @@ class Secrets:
     """Values by process id, also of processes that have ended: hiding them in output needs them then, too."""
 
     def __init__(self) -> None:
-        """Know none."""
         self._values: dict[str, dict[str, str]] = {}
         self._bytes = 0
 
@@ -93,7 +96,10 @@ class Secrets:
         self._bytes -= _size(self._values.pop(process_id, {}))
 
     def recover(self, record: ProcessRecord) -> None:
-        """Read the values of a process that runs from itself (proc(5) environ). Blocking: run it in a thread."""
+        """Read the values of a process that runs from itself (proc(5) environ).
+
+        Blocking: run it in a thread.
+        """
         if record.secret_names and record.pid is not None and not record.location.is_elsewhere:
             self.keep(record.process_id, read_values(record.pid, record.secret_names))
 
@@ -106,7 +112,10 @@ _logger = logging.getLogger(__name__)
 
 
 class TextMask:
-    """Takes secrets out of texts, and counts them: `count` is of all texts together. Made anew for each answer."""
+    """Takes secrets out of texts, and counts them: `count` is of all texts together.
+
+    Made anew for each answer.
+    """
 
     __slots__ = ("_redactor", "count")
 
@@ -141,7 +150,8 @@ class Redaction:
         """Return what is hidden of a process."""
         redactor, needs_masks = self.redactor, False
         if record.secret_names and self._hides_values:
-            # Not one of the values may be missing: half of the secrets shown would be worse than nothing at all.
+            # Not one of the values may be missing: half of the secrets shown would be worse than nothing at
+            # all.
             values = self._known(record)
             needs_masks = not values
             if values:
@@ -149,7 +159,10 @@ class Redaction:
         return Hiding(redactor=redactor, needs_masks=needs_masks, is_over=is_over, held=held)
 
     def note_masks(self, record: ProcessRecord, folder: str) -> None:
-        """Have it noted in the folder of an ended process where its secrets are; in a thread, some time later."""
+        """Have it noted in the folder of an ended process where its secrets are.
+
+        In a thread, some time later.
+        """
         if not self._hides_values or not self._known(record):
             return
         task = asyncio.get_running_loop().create_task(self._note(record, folder), name="note masks")
@@ -165,6 +178,14 @@ class Redaction:
     def texts_of(self, process_id: str) -> TextMask:
         """Return what hides secrets in texts about one process, the values that it was given included."""
         return self.texts(self.secrets.of(process_id))
+
+    def finish(self, error: OutliveError, secrets: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Hide secrets in an error as a door sends it; `secrets` are the values that its request brought.
+
+        The door does so, with the whole of it: a sentence may repeat any word of a request, wherever it was
+        made, and what is refused before anything is started has been through no other mask.
+        """
+        hide_error(error, self.texts(secrets))
 
     async def close(self) -> None:
         """Return when everything is noted."""
@@ -216,25 +237,28 @@ def hide_error(error: OutliveError, hide: TextMask) -> None:
     before = hide.count
     error.message = hide(error.message)
     error.hint = hide(error.hint)
-    details = {name: _hidden(value, hide) for name, value in error.details.items()}
+    details = {name: hidden_value(value, hide) for name, value in error.details.items()}
     error.details = MappingProxyType({**details, **redacted_member(hide.count - before)})
     error.args = (error.message,)
 
 
-def _hidden(value: object, hide: TextMask) -> object:
+def hidden_value(value: object, hide: TextMask) -> object:
     """Return a detail without secrets: text, or lists and objects of it; numbers and all else stay."""
     match value:
         case str():
             return hide(value)
         case list() | tuple():
-            return [_hidden(one, hide) for one in value]
+            return [hidden_value(one, hide) for one in value]
         case Mapping():
-            return {name: _hidden(one, hide) for name, one in value.items()}
+            return {name: hidden_value(one, hide) for name, one in value.items()}
     return value
 
 
 def _bytes_of(value: str) -> bytes:
-    """Return a value as a process has it; one that no process can have (it is refused yet) as near as can be."""
+    """Return a value as a process has it.
+
+    One that no process can have (it is refused yet) as near as can be.
+    """
     try:
         return os.fsencode(value)
     except UnicodeEncodeError:

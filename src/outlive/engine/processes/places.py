@@ -1,7 +1,9 @@
-"""`Places`: which processes have a place on a machine, between the lines of groups and what leases places (`placement.contract`).
+"""`Places`: which processes have a place on a machine, between the lines of groups and what leases places
+(`placement.contract`).
 
-A process without `needs` has none and needs none. Every other one holds its place from the moment at which it is given until its
-main process has ended, and gives it back where its start is refused. On the engine's loop only.
+A process without `needs` has none and needs none. Every other one holds its place from the moment at which it
+is given until its main process has ended, and gives it back where its start is refused. On the engine's loop
+only.
 """
 
 import asyncio
@@ -17,8 +19,8 @@ from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand
 from outlive.placement.gpus import GpuShares
 
-# Ray says within 2.5 s whether a place is to be had (`ray_driver.leases`). A caller waits no longer for one that says nothing:
-# then its command waits in line.
+# Ray says within 2.5 s whether a place is to be had (`ray_driver.leases`). A caller waits no longer for one
+# that says nothing: then its command waits in line.
 _LEASE_S = 3.0
 
 
@@ -30,7 +32,10 @@ class Places:
     """
 
     def __init__(self, placement: Placement, *, gpus: Sequence[str] = ()) -> None:
-        """Ask `placement`; nothing has a place yet. `gpus` are those of this machine, by the names that drivers take."""
+        """Ask `placement`; nothing has a place yet.
+
+        `gpus` are those of this machine, by the names that drivers take.
+        """
         self._placement = placement
         self._gpus = GpuShares(gpus)
         self._given: dict[str, str] = {}
@@ -58,10 +63,13 @@ class Places:
         _tell(self._leasing.get(process_id), is_given=False)
 
     def ask(self, record: ProcessRecord) -> bool:
-        """Return whether a command has a place, is about to have one (`is_given`), or needs none; else it waits for one if it may.
+        """Return whether a command has a place, is about to have one (`is_given`), or needs none.
+
+        Else it waits for one if it may.
 
         Raises:
-            InvalidRequest: No machine that is known could ever run it, and it does not wait for one that comes.
+            InvalidRequest: No machine that is known could ever run it, and it does not wait for one that
+            comes.
             LimitExceeded: `no_room`: none has enough free, and it does not wait.
         """
         needs = record.needs
@@ -81,7 +89,9 @@ class Places:
         raise no_room()
 
     async def is_given(self, process: Process) -> bool:
-        """Return whether a process that starts has its place, once that is known; False: it has to wait for one in line."""
+        """Return whether a process that starts has its place, once that is known; False: it has to wait for
+        one in line.
+        """
         process_id = process.process_id
         if process_id in self._given or not self._placement.is_leasing(process_id):
             return process_id in self._given
@@ -129,7 +139,8 @@ class Places:
         return self._given.get(process.process_id)
 
     def refused(self, process: Process) -> None:
-        """Give back a place that the node did not give after all: others have taken it, or it has just gone away.
+        """Give back a place that the node did not give after all: others have taken it, or it has just gone
+        away.
 
         The process waits for another one, in its turn.
         """
@@ -150,7 +161,9 @@ class Places:
         return self._placement.rooms()
 
     def waiting(self, principal: str) -> tuple[list[str], list[str]]:
-        """Return the ids of what waits for a place of a principal's, the next first, and of those of them that no known machine could ever run."""
+        """Return the ids of what waits for a place of a principal's, the next first, and of those of them
+        that no known machine could ever run.
+        """
         own = {one.process_id: one for one in self._waiting.values() if one.principal == principal}
         # A heartbeat asks, too: the order of all is made for those alone that have something in it.
         waiting = [one for one in self._placement.waiting() if one in own] if own else []

@@ -1,19 +1,21 @@
 """The server's live object of one process: `Process`, what it is and how to read and watch it.
 
-It holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by `subscribers`.
-Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
+It holds no output and no queue: readers take bytes from `log` at their own cursor and are woken by
+`subscribers`. Only the event loop's thread touches it. Some 2 KB each: the server may hold thousands.
 
-`follow` yields output as it comes, for frontends that take it piece by piece: a cursor on the log, woken by the subscription,
-no queue. JSON-RPC has its own, faster way. `until` waits for something to become true of a process.
+`follow` yields output as it comes, for frontends that take it piece by piece: a cursor on the log, woken by
+the subscription, no queue. JSON-RPC has its own, faster way. `until` waits for something to become true of a
+process.
 """
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Self
 
-from outlive.core.command import ApprovalState
+from outlive.core.command import ApprovalState, BootTime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import State
@@ -24,11 +26,12 @@ from outlive.core.terminal import TerminalNote
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
+from outlive.operations.services.declaration import SERVICES_DOOR
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import ChangedLabels
 from outlive.store.log_mask import REST_S, Hiding
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
-from outlive.store.retention import BootTime
+from outlive.store.retention import ClockReading
 from outlive.store.rows import StoredProcess
 
 _PATTERNS = Redactor()
@@ -76,7 +79,10 @@ class Process:
         output_limit: int | None,
         redaction: Redaction | None = None,
     ) -> None:
-        """Begin with a record whose unchanging fields stay as they are; without `redaction`, `_hide_patterns` hides."""
+        """Begin with a record whose unchanging fields stay as they are.
+
+        Without `redaction`, `_hide_patterns` hides.
+        """
         self.status = ProcessState(base)
         self.subscribers = Subscribers()
         self.process_id: ProcessId = base.process_id
@@ -160,8 +166,13 @@ class Process:
         return self._base.stdin == "pipe" or self._base.stdio == "pty"
 
     @property
+    def may_ask(self) -> bool:
+        """Whether a wait for its input can be a question; that of a service is open for nobody."""
+        return self.has_terminal or (self.has_stdin and self._base.owner.door != SERVICES_DOOR)
+
+    @property
     def waiting(self) -> Waiting:
-        """What it was found to wait for; "no" also where it is not watched (`question_watch`)."""
+        """What it was found to wait for; "no" also without an input (`question_watch`)."""
         return self.status.waiting
 
     @property
@@ -212,7 +223,10 @@ class Process:
 
     @property
     def identity_record(self) -> ProcessRecord:
-        """A snapshot for what does not change while it runs: owner, words, pid; the rest may be older than `record`'s."""
+        """A snapshot for what does not change while it runs: owner, words, pid.
+
+        The rest may be older than `record`'s.
+        """
         newest = self._snapshot
         return newest if newest is not None and newest.pid == self.pid else self.record
 
@@ -234,7 +248,10 @@ class Process:
 
     @property
     def log(self) -> OutputLog:
-        """Its output on disk without its secrets; closed by the engine when it lets go of it, opens again by itself."""
+        """Its output on disk without its secrets.
+
+        Closed by the engine when it lets go of it, opens again by itself.
+        """
         if self._log is None:
             self._log = self.open_log()
         return self._log
@@ -247,7 +264,8 @@ class Process:
         return self._raw_log
 
     def open_log(self, part: str = "", *, raw: bool = False) -> OutputLog:
-        """Return another reader of what `log` reads, for a thread, or of the log in a folder `part` of the process's folder.
+        """Return another reader of what `log` reads, for a thread, or of the log in a folder `part` of the
+        process's folder.
 
         The caller closes it. `raw` hides nothing: only for callers with the scope admin.
         """
@@ -258,7 +276,8 @@ class Process:
     def close_logs(self) -> None:
         """Close the files; they open again with the next read.
 
-        The logs are let go of, too: what they hide asks this process, and together they would wait for the collector.
+        The logs are let go of, too: what they hide asks this process, and together they would wait for the
+        collector.
         """
         for log in (self._log, self._raw_log):
             if log is not None:
@@ -279,7 +298,10 @@ class Process:
         self.subscribers.wake()
 
     def end_as(self, stored: StoredProcess) -> int:
-        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only."""
+        """Take over an end that is in the files and was in no doorbell; return the `Change` bits.
+
+        Engine only.
+        """
         # A registry's row does not know all of the owner; the files do.
         self._base = replace(self._base, error=stored.record.error, owner=stored.record.owner)
         self._ended_boot = self._ended_boot or stored.ended_boot
@@ -297,7 +319,10 @@ class Process:
         self._snapshot = None
 
     def place(self, location: Location, cwd: str, gpus: tuple[str, ...] = ()) -> None:
-        """Take over where it runs, or that it is open again where, its folder there, and its GPUs. Engine only."""
+        """Take over where it runs, or that it is open again where, its folder there, and its GPUs.
+
+        Engine only.
+        """
         needs = self._base.needs and replace(self._base.needs, gpus=gpus)
         self._base = replace(self._base, location=location, cwd=cwd, needs=needs)
         self._snapshot = None
@@ -311,6 +336,11 @@ class Process:
 def boot_time() -> BootTime:
     """Return this moment by the clock since boot."""
     return BootTime(BOOT_ID, boottime_ns())
+
+
+def read_clocks() -> ClockReading:
+    """Return this moment by both clocks."""
+    return ClockReading(boot=boot_time(), wall_ns=time.time_ns())
 
 
 def _hide_patterns(record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]) -> Hiding:

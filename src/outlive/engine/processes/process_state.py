@@ -1,7 +1,8 @@
-"""What the keeper has reported of one process: `ProcessState`, the numbers of its doorbells and what they mean.
+"""What the keeper has reported of one process: `ProcessState`, the numbers of its doorbells and what they
+mean.
 
-The hot path of the server: some ten thousand doorbells a second end in `ProcessState.absorb`. Only the event loop's thread
-touches it.
+The hot path of the server: some ten thousand doorbells a second end in `ProcessState.absorb`. Only the event
+loop's thread touches it.
 
 `Subscribers`: what is woken when a process changes. Subscribers are called, and nothing is queued for them.
 """
@@ -69,15 +70,16 @@ class ProcessState:
 
     Attributes (written here, and at first by `Process.from_stored`):
         stdout_bytes, stderr_bytes: Bytes in the logs, as far as the keeper has reported.
-        complete_stdout_bytes, complete_stderr_bytes: The ends of the output at completion; bytes beyond belong to
-            descendants. None until it is complete.
+        complete_stdout_bytes, complete_stderr_bytes: The ends of the output at completion; bytes beyond
+            belong to descendants. None until it is complete.
         pid: Of the main process; 0 until it is known.
         started_ns, ended_ns: Start and end in Unix nanoseconds; 0 where not known.
         code: The exit code, or the signal's number; the errno of a start that failed.
         cause: Why it was ended, an index into `CAUSES`.
         descendants: What is left of its tree besides itself.
-        waiting, is_at_prompt, is_person_asked: What it was found to wait for, whether that is its next command, and whether a person
-            was notified of what it asks; written by the watch for questions alone.
+        waiting, prompt_thread, is_person_asked: What it was found to wait for, which thread waits for its
+            next command at its own prompt (None: none), and whether a person was notified of what it asks;
+            written by the watch for questions alone.
         has_news: Set by every change here, and reset once a record was made of it (`Process.record`).
     """
 
@@ -91,9 +93,9 @@ class ProcessState:
         "descendants",
         "ended_ns",
         "has_news",
-        "is_at_prompt",
         "is_person_asked",
         "pid",
+        "prompt_thread",
         "started_ns",
         "stderr_bytes",
         "stdout_bytes",
@@ -102,7 +104,6 @@ class ProcessState:
     )
 
     def __init__(self, record: ProcessRecord) -> None:
-        """Begin with what a record says."""
         self.window: tuple[int, int] | None = (
             None  # rows, columns: the size that a terminal was given last by this server
         )
@@ -124,9 +125,14 @@ class ProcessState:
         self.cause = CAUSES.index(record.cause)
         self.descendants = record.descendants
         self.waiting: Waiting = "no"
-        self.is_at_prompt = False
+        self.prompt_thread: int | None = None
         self.is_person_asked = False
         self.has_news = True
+
+    @property
+    def is_at_prompt(self) -> bool:
+        """Whether what it waits for is its next command."""
+        return self.prompt_thread is not None
 
     @property
     def state(self) -> State:
@@ -168,7 +174,9 @@ class ProcessState:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not reported it yet."""
+        """Whether what is known of it was true once: it runs on a node that is away, or the keeper has not
+        reported it yet.
+        """
         return bool(self._flags & _UNKNOWN)
 
     def absorb(
@@ -183,7 +191,9 @@ class ProcessState:
         descendants: int,
         now_ns: int = 0,
     ) -> int:
-        """Take over a doorbell's fields, and the time it was heard; return the `Change` bits. Engine only; wakes no subscriber.
+        """Take over a doorbell's fields, and the time it was heard; return the `Change` bits.
+
+        Engine only; wakes no subscriber.
 
         An ended process stays ended: a keeper that has just recovered may report less than before.
         """
@@ -219,10 +229,12 @@ class ProcessState:
         return changes
 
     def end_as(self, ended: "ProcessState") -> int:
-        """Take over an end that is in the files and was in no doorbell; return the `Change` bits. Engine only.
+        """Take over an end that is in the files and was in no doorbell; return the `Change` bits.
 
-        Where a doorbell has told the end meanwhile its moment stays: what was published and filed says that, and the shim's own
-        differs by the way of the doorbell.
+        Engine only.
+
+        Where a doorbell has told the end meanwhile its moment stays: what was published and filed says that,
+        and the shim's own differs by the way of the doorbell.
         """
         if self.complete_stdout_bytes is None:
             self.complete_stdout_bytes = ended.complete_stdout_bytes
@@ -235,7 +247,8 @@ class ProcessState:
     def record_of(self, base: ProcessRecord, *, note: str, output_limit: int | None) -> ProcessRecord:
         """Return a record: what does not change from `base`, the rest from the numbers as they are now.
 
-        It is made for every change that has a subscriber, so the flags are read here and not through the properties.
+        It is made for every change that has a subscriber, so the flags are read here and not through the
+        properties.
         """
         state, cause, flags = self.state, CAUSES[self.cause], self._flags
         is_ended, is_complete = self._phase >= _EXITED, self._phase == _DONE
@@ -315,7 +328,10 @@ class ProcessState:
             self._phase = _RUNNING
 
     def confirm_pause(self, *, is_paused: bool) -> bool:
-        """Take over the acknowledgement of a pause or resume; return whether it is news. The doorbell follows. Engine only."""
+        """Take over the acknowledgement of a pause or resume; return whether it is news.
+
+        The doorbell follows. Engine only.
+        """
         before = self._phase
         if before in {_RUNNING, _PAUSED}:
             self._phase = _PAUSED if is_paused else _RUNNING
@@ -332,7 +348,6 @@ class Subscribers:
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._entries: tuple[tuple[Callable[[], None], bool], ...] = ()
 
     def __len__(self) -> int:
@@ -349,8 +364,8 @@ class Subscribers:
 
         `reads`: on behalf of a reader of the output; with `on_limit` "block" the process waits for it.
 
-        A callback must be quick and must not raise (it is logged if it does); several changes may come as one.
-        The returned function may be called more than once.
+        A callback must be quick and must not raise (it is logged if it does); several changes may come as
+        one. The returned function may be called more than once.
         """
         entry = (wake, reads)  # an identity of its own: the same callable may subscribe twice
         self._entries = (*self._entries, entry)

@@ -1,15 +1,19 @@
 """Where doorbells arrive: `ProcessTable`, which processes live and which must be loaded or looked after.
 
-It runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What needs files
-(`unknown`, `vanished`) is left to `recovery`, which is woken. What a change leads to, from the lowest part up:
+It runs on the event loop for every doorbell, some ten thousand a second: no task, no await, no I/O. What
+needs files (`unknown`, `vanished`) is left to `recovery`, which is woken. What a change leads to, from the
+lowest part up:
 
-* `LiveTable` has the live processes by key, by connection and by principal, which questions name: on a shared server one
-  caller's list, tools and stops look at that caller's processes, not at those of all callers.
-* `RegistryFeed` keeps the registry up to date without haste: changed processes are written together, some five times a second.
-  A short command is written once, at its end. What a crash of the server cuts off is in the process folders.
-* `ChangeHandler` is called for doorbells, for ends that were found in files, and for what the engine decides itself. It is one
-  place, so that an end is recorded, lets the next of its group start and is published, in this order, whichever part found it.
-* `StartOutcomes` takes over what became of a start, whether it was asked for at once or after waiting for its turn.
+* `LiveTable` has the live processes by key, by connection and by principal, which questions name: on a shared
+  server one caller's list, tools and stops look at that caller's processes, not at those of all callers.
+* `RegistryFeed` keeps the registry up to date without haste: changed processes are written together, some
+  five times a second. A short command is written once, at its end. What a crash of the server cuts off is in
+  the process folders.
+* `ChangeHandler` is called for doorbells, for ends that were found in files, and for what the engine decides
+  itself. It is one place, so that an end is recorded, lets the next of its group start and is published, in
+  this order, whichever part found it.
+* `StartOutcomes` takes over what became of a start, whether it was asked for at once or after waiting for its
+  turn.
 """
 
 import asyncio
@@ -20,6 +24,7 @@ from dataclasses import replace
 from outlive.backends.contract import Bell, StartOutcome
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.events import (
+    KeeperBounds,
     KeeperConnected,
     KeeperDisconnected,
     NodeAway,
@@ -35,6 +40,7 @@ from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
+from outlive.engine.processes.question_watch import QuestionWatch
 from outlive.placement.fleet import FleetNode
 from outlive.protocols.keeper import Flags
 from outlive.store.registry import Registry
@@ -47,11 +53,11 @@ class LiveTable:
     Attributes:
         by_key: The live processes by the 16-byte form of their id. `enter` and `leave` alone change it.
 
-    It knows which connections are over for good (`end_connection`): what lives of them is marked, also what enters later.
+    It knows which connections are over for good (`end_connection`): what lives of them is marked, also what
+    enters later.
     """
 
     def __init__(self) -> None:
-        """Begin without any."""
         self.by_key: dict[bytes, Process] = {}
         self._of_connection: dict[str, dict[bytes, Process]] = {}
         self._of_principal: dict[str, dict[bytes, Process]] = {}
@@ -88,7 +94,10 @@ class LiveTable:
         return list(self._of_connection.get(connection_id, {}).values())
 
     def end_connection(self, connection_id: str) -> list[Process]:
-        """From now on a connection is over for good; return what lives of it, without what only waits to be filed."""
+        """From now on a connection is over for good.
+
+        Return what lives of it, without what only waits to be filed.
+        """
         self._over.add(connection_id)
         left = [process for process in self.of_connection(connection_id) if not process.is_finished]
         for process in left:
@@ -96,7 +105,9 @@ class LiveTable:
         return left
 
     def of_principal(self, principal: str) -> Collection[Process]:
-        """Return what a principal started, over any connection, in no order: no copy, so go through it without an await."""
+        """Return what a principal started, over any connection, in no order: no copy, so go through it
+        without an await.
+        """
         return self._of_principal.get(principal, {}).values()
 
     def check_count(self, principal: str, most: int | None) -> None:
@@ -118,7 +129,10 @@ class LiveTable:
             )
 
     def candidates(self, wanted: ProcessFilter) -> Collection[Process]:
-        """Return those of which some may match, all that do among them, in no order; as `of_principal` no copy."""
+        """Return those of which some may match, all that do among them, in no order.
+
+        As `of_principal` no copy.
+        """
         if wanted.connection_id is not None:
             return self._of_connection.get(wanted.connection_id, {}).values()
         if wanted.principal is not None:
@@ -142,7 +156,6 @@ class RegistryFeed:
     """Collects changed processes; lets go of finished ones when their last state is committed."""
 
     def __init__(self, registry: Registry, live: LiveTable) -> None:
-        """Nothing has changed yet."""
         self._registry = registry
         self._live = live
         self._changed: dict[bytes, Process] = {}
@@ -198,12 +211,13 @@ class ChangeHandler:
         *,
         unread: Unread,
         redaction: Redaction,
+        questions: QuestionWatch,
         events: EventPublisher,
     ) -> None:
-        """Take those parts."""
         self._feed = feed
         self._limits = limits
         self._unread = unread
+        self._questions = questions
         self._redaction = redaction
         self._events = events
 
@@ -217,10 +231,16 @@ class ChangeHandler:
         self._unread.changed(process)
         self._events.publish_changes(process, changes)
 
+    def started(self, process: Process) -> None:
+        """Watch and publish a process that runs."""
+        self._questions.watch(process)
+        self._events.publish_process(ProcessStarted, process)
+
     def adopted(self, process: Process) -> None:
-        """Count and publish a process of an earlier server that was found again."""
+        """Count, watch and publish a process of an earlier server that was found again."""
         self._limits.enter(process)
         self._unread.changed(process)
+        self._questions.watch(process)
         self._events.publish_process(ProcessRecovered, process)
 
     def node_changed(self, node: FleetNode | None, *, is_away: bool) -> None:
@@ -245,13 +265,13 @@ class ProcessTable:
         live: The live processes by the 16-byte form of their id.
         unknown: Newest doorbell of processes that are not loaded yet.
         vanished: Processes that the keeper did not mention any more after a reconnect: they have finished.
-        unconfirmed: Processes that may have finished before we were connected, so that the keeper does not report it.
+        unconfirmed: Processes that may have finished before we were connected, so that the keeper does not
+            report it.
         work: Set when `unknown`, `vanished` or `unconfirmed` got an entry.
         synced: Set once everything live has been reported for the first time.
     """
 
     def __init__(self, processes: LiveTable, *, changes: ChangeHandler, events: EventPublisher) -> None:
-        """Take what is live, what follows from a change, and what publishes the state of the links."""
         self._changes = changes
         self._events = events
         self.processes = processes
@@ -275,16 +295,20 @@ class ProcessTable:
         }
         self._mentioned = set()
 
-    def link_ready(self, keeper_pid: int, sessions: tuple[int, ...] = ()) -> None:
+    def link_ready(
+        self, keeper_pid: int, sessions: tuple[int, ...] = (), bounds: KeeperBounds | None = None
+    ) -> None:
         """Publish that the keeper answers."""
-        self._events.publish(KeeperConnected(pid=keeper_pid, sessions=sessions))
+        self._events.publish(KeeperConnected(pid=keeper_pid, sessions=sessions, bounds=bounds))
 
     def link_closed(self) -> None:
         """Publish that the keeper is gone for the moment."""
         self._events.publish(KeeperDisconnected())
 
     def node_changed(self, name: str, reason: str | None, node: FleetNode | None = None) -> None:
-        """Publish that a node is away, or (without a reason) there again, and let it take commands or none."""
+        """Publish that a node is away, or (without a reason) there again, and let it take commands or
+        none.
+        """
         self._changes.node_changed(node, is_away=reason is not None)
         event = NodeConnected(name=name) if reason is None else NodeAway(name=name, reason=reason)
         self._events.publish(event)
@@ -372,7 +396,6 @@ class StartOutcomes:
         redaction: Redaction,
         events: EventPublisher,
     ) -> None:
-        """Take what must learn of an outcome."""
         self.started_count = 0
         self._table = table
         self._registry = registry
@@ -393,11 +416,12 @@ class StartOutcomes:
         if outcome.is_existing:
             self._table.recheck(process)
         if process.is_finished:
-            # Its end came before this answer, and it may have been let go of: from now on its row is all that is found of it.
+            # Its end came before this answer, and it may have been let go of: from now on its row is all that
+            # is found of it.
             self._registry.put(process.stored)
         else:
             self._feed.note(process)
-        self._events.publish_process(ProcessStarted, process)
+        self._changes.started(process)
 
     def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
         """End a process that has waited and will not run any more."""

@@ -1,23 +1,22 @@
 """`QuestionWatch`: which processes wait for input, noticed without a client that asks.
 
-Watched are processes that a caller waits for or wants to be notified of, and among them only those with an input: for every other
-process nothing is done. A watch looks when the output has rested: never while output flows, so a loud process costs nothing.
-One look asks the kernel in a thread (`backends.input_inspection`: below a millisecond, about seven system calls for each
-process of the tree); a second one, `_CONFIRM_S` later, has to see the same thread in the same sleep. While nothing changes, looks become
-rare: after 0.4, 1, 2, 4, 8 s and then every 16 s, two thousand system calls in an hour for a tree of three. All callers
-that watch one process share its looks.
+Watched is every running process with an input, from its start or its recovery to its end: a list shows a
+question, whichever door the process came through. For a process without an input, and for a service, nothing
+is done. A watch
+looks when the output has rested: never while output flows. One look asks the kernel in a thread
+(`backends.input_inspection`: below a millisecond, about seven system calls for each process of the tree); a
+second one, `_CONFIRM_S` later, has to see the same thread in the same sleep. While nothing changes, looks
+become rare: after 0.4, 1, 2, 4, 8 s and then every 16 s, two thousand system calls in an hour for a tree of
+three. A caller that begins to wait has the next look made soon.
 
-The answer is in `Process.waiting` (and so in its record): subscribers are woken when it changes, and `InputRequested` is published. It says
-"no" again with the next output, with what is written to the input, with a pause, and with the end. A shell at its prompt waits, too, and
-asks nothing (`Process.is_asking`). What was found waiting is
-watched until that, even if no caller is left: its record stays true.
+The answer is in `Process.waiting` (and so in its record): subscribers are woken when it changes, and
+`InputRequested` is published. It says "no" again with the next output, with what is written to the input,
+with a pause, and with the end. A shell at its prompt waits, too, and asks nothing (`Process.is_asking`).
 """
 
 import asyncio
-import contextlib
 import logging
 import re
-from collections.abc import Iterator
 
 from outlive.backends.contract import Backend
 from outlive.core.errors import OutliveError
@@ -29,13 +28,16 @@ from outlive.engine.processes.process import Process, until
 
 _logger = logging.getLogger(__name__)
 
-# A person or a model loses nothing in that time, and programs that print in pieces are not looked at between the pieces.
+# A person or a model loses nothing in that time, and programs that print in pieces are not looked at between
+# the pieces.
 _QUIET_S = 0.4
-# Longer than the turn of a program that looks at its input ten times a second (VTIME, timed reads): its sleep is another one.
+# Longer than the turn of a program that looks at its input ten times a second (VTIME, timed reads): its sleep
+# is another one.
 _CONFIRM_S = 0.12
 _FIRST_PAUSE_S = 1.0
 _MOST_PAUSE_S = 16.0
-_TAIL_BYTES = 256  # of a prompt: enough to get past the colours behind it
+# Of what was printed last: enough for the menu of a program, which hides the cursor before it draws.
+_TAIL_BYTES = 4096
 # Control sequences (ECMA-48, 5.4) and titles of windows: a prompt may end in them.
 _CONTROLS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 
@@ -48,7 +50,8 @@ class QuestionWatch:
         self._backend = backend
         self._events = events
         self._tasks: asyncio.TaskGroup | None = None
-        # An entry for each watched process, removed with its task: never more than there are running processes.
+        # An entry for each watched process, removed with its task: never more than there are running
+        # processes.
         self._watches: dict[Process, _Watched] = {}
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
@@ -68,35 +71,28 @@ class QuestionWatch:
         A process without an input is waited for to its end. Waits without a deadline of its own: put it under
         `asyncio.timeout`. Cancellation: safe.
         """
-        with self.watching(process):
-            await until(process, lambda one: one.waiting != "no" or one.is_complete)
+        self.watch(process)
+        await until(process, lambda one: one.waiting != "no" or one.is_complete)
         return process.waiting
 
-    @contextlib.contextmanager
-    def watching(self, process: Process) -> Iterator[None]:
-        """Keep `process.waiting` up to date while the block lasts; its subscribers are woken when that changes.
+    def watch(self, process: Process) -> None:
+        """Keep `process.waiting` up to date until the process ends, and look soon.
 
-        Blocks may overlap. For a process without an input, or one that has ended, this does nothing.
+        Its subscribers are woken when that changes. For a process that cannot ask, or has ended, this does
+        nothing.
         """
-        watch = self._enter(process)
-        try:
-            yield
-        finally:
-            if watch is not None:
-                watch.holders -= 1
-                self._leave(watch)
-
-    def watch_to_end(self, process: Process) -> None:
-        """Keep `process.waiting` up to date for as long as the process runs; repeating it changes nothing.
-
-        For processes whose questions a person is notified of: no caller holds these watches.
-        """
-        watch = self._watches.get(process)
-        if (watch is None or not watch.to_end) and (watch := self._enter(process)) is not None:
-            watch.to_end = True
+        if self._tasks is None or not process.may_ask or process.is_ended:
+            return
+        if (watch := self._watches.get(process)) is not None:
+            watch.look_soon()
+            return
+        watch = self._watches[process] = _Watched(process)
+        watch.task = self._tasks.create_task(self._run(watch), name=f"questions of {process.process_id}")
 
     def note_asked(self, process: Process) -> None:
-        """Note that a person was notified of what a process waits for (`ProcessRecord.is_person_asked`), until it waits no more."""
+        """Note that a person was notified of what a process waits for (`ProcessRecord.is_person_asked`),
+        until it waits no more.
+        """
         status = process.status
         if status.waiting != "no" and not status.is_person_asked:
             status.is_person_asked = status.has_news = True
@@ -108,24 +104,6 @@ class QuestionWatch:
         if (watch := self._watches.get(process)) is not None:
             watch.inputs += 1
             watch.woken.set()
-
-    def _enter(self, process: Process) -> "_Watched | None":
-        if self._tasks is None or not process.has_stdin or process.is_ended:
-            return None
-        watch = self._watches.get(process)
-        if watch is None:
-            watch = self._watches[process] = _Watched(process)
-            watch.task = self._tasks.create_task(self._run(watch), name=f"questions of {process.process_id}")
-        watch.holders += 1
-        return watch
-
-    def _leave(self, watch: "_Watched") -> None:
-        """End a watch that no caller needs; what waits for input is watched on until it does not."""
-        # Nothing is awaited here: no caller can enter between the test and the removal.
-        if watch.holders == 0 and watch.process.waiting == "no" and watch.task is not None:
-            watch.task.cancel()
-            if self._watches.get(watch.process) is watch:
-                del self._watches[watch.process]
 
     async def _run(self, watch: "_Watched") -> None:
         process = watch.process
@@ -143,25 +121,22 @@ class QuestionWatch:
                 del self._watches[process]
 
     async def _look_on(self, watch: "_Watched") -> None:
-        """Look when there is silence, until the process has ended, or waits no more and no caller is left."""
+        """Look when there is silence, until the process has ended."""
         process = watch.process
         while not process.is_ended:
-            pause_s = _QUIET_S
+            watch.pause_s = _QUIET_S
             seen = watch.situation
-            while await watch.is_quiet(pause_s, since=seen):
+            while await watch.is_quiet(watch.pause_s, since=seen):
                 if process.state is not State.RUNNING:  # paused, queued: it waits for something else
-                    pause_s = _MOST_PAUSE_S
+                    watch.pause_s = _MOST_PAUSE_S
                     continue
+                # Before the look: a caller that comes meanwhile has the next one made soon.
+                watch.pause_s = min(max(watch.pause_s * 2, _FIRST_PAUSE_S), _MOST_PAUSE_S)
                 wait = await self._look(watch)
                 if watch.situation != seen:
                     break
                 self._tell(process, wait)
-                if wait is None and watch.holders == 0:
-                    return
-                pause_s = min(max(pause_s * 2, _FIRST_PAUSE_S), _MOST_PAUSE_S)
             _set(process, None)
-            if watch.holders == 0:
-                return
 
     async def _look(self, watch: "_Watched") -> InputWait | None:
         """Look twice; what only one look sees was a moment between two others."""
@@ -186,16 +161,16 @@ class QuestionWatch:
 
 
 class _Watched:
-    """One process that is watched: for how many callers, and what was known of it when it was looked at."""
+    """One process that is watched, and what was known of it when it was looked at."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
-        # Set by the process's subscribers and by input; the watch's task alone clears it.
+        # Set by the process's subscribers, by input and by callers; the watch's task alone clears it.
         self.woken = asyncio.Event()
-        self.holders = 0
-        self.to_end = False
+        self.pause_s = _QUIET_S
         self.inputs = 0
         self.task: asyncio.Task[None] | None = None
+        self._look_at = 0.0
 
     @property
     def situation(self) -> tuple[int, int, int, State]:
@@ -203,13 +178,19 @@ class _Watched:
         now = self.process.status
         return now.stdout_bytes, now.stderr_bytes, self.inputs, now.state
 
+    def look_soon(self) -> None:
+        """Have the next look made as soon as after new output."""
+        self.pause_s = _QUIET_S
+        self._look_at = min(self._look_at, asyncio.get_running_loop().time() + _QUIET_S)
+        self.woken.set()
+
     async def is_quiet(self, pause_s: float, *, since: tuple[int, int, int, State]) -> bool:
         """Return True when nothing of a situation has changed for so long, False as soon as something has."""
-        deadline = asyncio.get_running_loop().time() + pause_s
+        self._look_at = asyncio.get_running_loop().time() + pause_s
         while self.situation == since:
             self.woken.clear()
             try:
-                async with asyncio.timeout_at(deadline):
+                async with asyncio.timeout_at(self._look_at):
                     await self.woken.wait()
             except TimeoutError:
                 return True
@@ -227,10 +208,13 @@ class _Watched:
 
 
 def is_prompt(tails: list[bytes]) -> bool:
-    """Tell whether one of the streams ends in the midst of a line, as prompts do; colours behind it are not part of it."""
+    """Tell whether one of the streams ends as a question does: in the midst of a line, colours behind it not
+    counted, or with the cursor hidden (DECTCEM), as below a menu.
+    """
     return any(
-        text and not text.endswith((b"\n", b"\r"))
-        for text in (_CONTROLS.sub(b"", tail).rstrip(b" \t") for tail in tails)
+        tail.rfind(b"\x1b[?25l") > tail.rfind(b"\x1b[?25h") or (text and not text.endswith((b"\n", b"\r")))
+        for tail in tails
+        for text in (_CONTROLS.sub(b"", tail).rstrip(b" \t"),)
     )
 
 
@@ -238,10 +222,10 @@ def _set(process: Process, wait: InputWait | None) -> bool:
     """Take over what a process waits for, and wake its subscribers if that is news; return whether it is."""
     status = process.status
     waiting: Waiting = "no" if wait is None else wait.kind
-    is_at_prompt = wait is not None and wait.is_at_prompt
-    if (status.waiting, status.is_at_prompt) == (waiting, is_at_prompt):
+    prompt_thread = wait.thread if wait is not None and wait.is_at_prompt else None
+    if (status.waiting, status.prompt_thread) == (waiting, prompt_thread):
         return False
-    status.waiting, status.is_at_prompt = waiting, is_at_prompt
+    status.waiting, status.prompt_thread = waiting, prompt_thread
     status.is_person_asked = False
     status.has_news = True
     process.subscribers.wake()

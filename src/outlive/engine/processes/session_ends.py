@@ -1,11 +1,13 @@
 """`SessionEnds`: which MCP sessions their clients have ended, and so which processes are left behind by them.
 
-An ended session ends no process. What it has started and still lives is marked (`ProcessRecord.is_session_over`), and `SessionEnded` is
-published for each. The end is what the client says: a host that is killed says nothing, and its sessions look as if they went on.
+An ended session ends no process. What it has started and still lives is marked
+(`ProcessRecord.is_session_over`), and `SessionEnded` is published for each. The end is what the client says:
+a host that is killed says nothing, and its sessions look as if they went on.
 
-The file of ended sessions (`mcp.ended`) is read here, and written by `frontends.mcp.http.sessions`. A session's name is the second in which it
-was made and 12 random bytes, as hexadecimal digits. The file has a name a line; one word, `<` and a second, stands for all
-sessions that were made until then. What is neither is left out: damage costs names, nothing else.
+The file of ended sessions (`mcp.ended`) is read here, and written by `frontends.mcp.http.sessions`. A
+session's name is the second in which it was made and 12 random bytes, as hexadecimal digits. The file has a
+name a line; one word, `<` and a second, stands for all sessions that were made until then. What is neither is
+left out: damage costs names, nothing else.
 """
 
 import asyncio
@@ -17,6 +19,7 @@ from collections.abc import Collection
 from outlive.core.events import SessionEnded
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process_table import LiveTable
+from outlive.kernel.files import read_all, write_whole
 
 ISSUED_DIGITS = 8  # hexadecimal digits of a name that say the second it was made in, until 2106
 _FLOOR = "<"  # begins the word of the file before which all sessions are over
@@ -35,7 +38,8 @@ class SessionEnds:
 
     async def open(self) -> None:
         """Read which sessions have ended; before what lives is found again."""
-        # What was forgotten of the oldest (the file's floor) is of sessions years ago: nothing of them is marked.
+        # What was forgotten of the oldest (the file's floor) is of sessions years ago: nothing of them is
+        # marked.
         with contextlib.suppress(OSError):  # a file that cannot be read costs marks
             names, _ = await asyncio.to_thread(read_ended, self._path)
             for name in names:
@@ -59,21 +63,15 @@ def issued_at(name: str) -> int:
 
 def read_ended(path: str) -> tuple[set[str], int]:
     """Return the ended names and the floor; what is neither in the file is left out."""
-    words: list[str] = []
-    with contextlib.suppress(FileNotFoundError), open(path, encoding="ascii", errors="replace") as file:
-        words = file.read().split()
+    words = read_all(path).decode("ascii", "replace").split()
     floors = [int(word[1:], 16) for word in words if _FLOOR_WORD.fullmatch(word)]
     return {word for word in words if _NAME.fullmatch(word)}, max(floors, default=-1)
 
 
 def rewrite_ended(path: str, names: Collection[str], floor: int) -> None:
-    """Replace the file at once: a kill leaves the old one or the new one."""
-    fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="ascii") as file:
-        file.write("\n".join([f"{_FLOOR}{floor:0{ISSUED_DIGITS}x}", *names, ""]))
-        file.flush()
-        os.fsync(file.fileno())
-    os.rename(path + ".new", path)
+    """Replace the file at once: a kill or a power cut leaves the old one or the new one."""
+    content = "\n".join([f"{_FLOOR}{floor:0{ISSUED_DIGITS}x}", *names, ""])
+    write_whole(path, content.encode(), survives="power cut")
 
 
 def append_ended(path: str, name: str) -> None:

@@ -1,9 +1,10 @@
 """What a server that was started anew does not know yet: `Reconciliation`, and how questions wait for it.
 
-The doors open before every process of earlier servers is found again: how many live must not decide how long a start takes.
-Three things become known one after the other: the registry's rows (at once: which processes were unfinished, and their pids),
-the keeper's word (what lives), the folders (everything about each). A question about one process waits for that one, a
-question about all of them for all. When the keeper is silent, they are answered by rows and folders, and marked as unknown.
+The doors open before every process of earlier servers is found again: how many live must not decide how long
+a start takes. Three things become known one after the other: the registry's rows (at once: which processes
+were unfinished, and their pids), the keeper's word (what lives), the folders (everything about each). A
+question about one process waits for that one, a question about all of them for all. When the keeper is
+silent, they are answered by rows and folders, and marked as unknown.
 """
 
 import asyncio
@@ -23,7 +24,8 @@ from outlive.store.rows import StoredProcess
 
 _logger = logging.getLogger(__name__)
 
-# A keeper that lives reports everything within milliseconds. After that long a question is answered from the files.
+# A keeper that lives reports everything within milliseconds. After that long a question is answered from the
+# files.
 _SILENCE_S = 1.0
 # A supervisor that hangs is replaced within 8 s; then it asks every shim, 3 s if some are stopped.
 _SYNC_S = 20.0
@@ -56,7 +58,6 @@ class Reconciliation:
         recovery: Recovery,
         upkeep: Upkeep,
     ) -> None:
-        """Take what knows of processes; nothing is asked yet."""
         self._registry = registry
         self._table = table
         self._recovery = recovery
@@ -89,7 +90,9 @@ class Reconciliation:
             yield None, ""
 
     def _left(self) -> dict[bytes, int]:
-        """Return the pids of those that are not known yet: reported and not loaded, or known from rows alone."""
+        """Return the pids of those that are not known yet: reported and not loaded, or known from rows
+        alone.
+        """
         if self.is_over:
             return {}
         live = self._table.live
@@ -140,7 +143,9 @@ class Reconciliation:
         self._recovery.is_first_round = False
 
     async def listed(self) -> None:
-        """Return when lists are whole: everything is known, or, while the keeper is silent, what files say of it."""
+        """Return when lists are whole: everything is known, or, while the keeper is silent, what files say of
+        it.
+        """
         with contextlib.suppress(TimeoutError):  # a registry in trouble: what is known then is the answer
             async with asyncio.timeout(_SYNC_S):
                 await self._is_listed.wait()
@@ -165,7 +170,8 @@ class Reconciliation:
             raise BackendUnavailable("keeper_unavailable", text) from None
 
     async def enough_for(self, command: Command, process_id: ProcessId | None, *, most: int | None) -> None:
-        """Wait for what a start depends on: its group, what its machine has free, its own id, the most processes that may live.
+        """Wait for what a start depends on: its group, what its machine has free, its own id, the most
+        processes that may live.
 
         Raises:
             BackendUnavailable: The keeper did not report within 20 s.
@@ -182,7 +188,10 @@ class Reconciliation:
             await self.one(process_id)
 
     async def one(self, process_id: ProcessId) -> None:
-        """Return when as much is known of one process as can be: it is loaded if it lives; the others need not be yet."""
+        """Return when as much is known of one process as can be: it is loaded if it lives.
+
+        The others need not be yet.
+        """
         key = id_to_bytes(process_id)
         if not self._is_listed.is_set() and key not in self._table.live and key not in self._table.unknown:
             waits = [asyncio.ensure_future(one.wait()) for one in (self._table.synced, self._is_listed)]
@@ -197,7 +206,9 @@ class Reconciliation:
             await self._recovery.adopt_untold([key])
 
     def as_known(self, row: StoredProcess) -> StoredProcess:
-        """Return a row as it may be shown: what is unfinished there and not found yet was true when it was written."""
+        """Return a row as it may be shown: what is unfinished there and not found yet was true when it was
+        written.
+        """
         if self.is_over or row.record.is_closed or id_to_bytes(row.record.process_id) not in self._rows:
             return row
         return replace(row, record=replace(row.record, is_unknown=True))

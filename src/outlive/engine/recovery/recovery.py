@@ -21,6 +21,7 @@ from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable
+from outlive.keeper.common.kernel import BOOT_ID
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
@@ -76,7 +77,9 @@ class Recovery:
                 await asyncio.sleep(_PAUSE_S)
 
     async def catch_up(self) -> None:
-        """Load all unknown processes, end all vanished ones that are known now, and look after the unconfirmed ones."""
+        """Load all unknown processes, end all vanished ones that are known now, and look after the
+        unconfirmed ones.
+        """
         self._table.work.clear()
         try:
             while self._table.unknown:
@@ -90,7 +93,9 @@ class Recovery:
             raise
 
     async def end_rows(self, unfinished: Iterable[bytes]) -> None:
-        """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any more."""
+        """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any
+        more.
+        """
         left = [key for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
             rows = [await self._registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
@@ -108,10 +113,13 @@ class Recovery:
         return found[process_id][0] if process_id in found else None
 
     async def adopt_untold(self, unfinished: Iterable[bytes]) -> None:
-        """Load what the folders of unfinished processes say, for as long as the keeper is silent; marked as unknown."""
+        """Load what the folders of unfinished processes say, for as long as the keeper is silent.
+
+        Marked as unknown.
+        """
         left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
-            found = await self._read(part := left[begin : begin + _SLICE], is_live=True)
+            found = await self._read(part := left[begin : begin + _SLICE], is_live=True, boot_id=BOOT_ID)
             await self._recover_secrets(found)
             finished = await self._registry.known_of(part)
             for process_id in part:
@@ -178,8 +186,9 @@ class Recovery:
                 self._table.unknown.pop(key, None)
                 continue
             if finished.get(process_id) and _is_over(self._table.unknown[key]):
-                # A last word about a process that was filed away already. One that runs counts for more than its row:
-                # its folder was seen before the keeper had reported it, and was taken for what a crash left.
+                # A last word about a process that was filed away already. One that runs counts for more than
+                # its row: its folder was seen before the keeper had reported it, and was taken for what a
+                # crash left.
                 self._table.unknown.pop(key, None)
                 continue
             process = self._loaded(*loaded)
@@ -215,12 +224,15 @@ class Recovery:
             process.subscribers.wake()
 
     async def _read(
-        self, process_ids: Iterable[ProcessId], *, is_live: bool
+        self, process_ids: Iterable[ProcessId], *, is_live: bool, boot_id: str | None = None
     ) -> dict[ProcessId, tuple[StoredProcess, str]]:
         layout = self._layout
 
         def read() -> dict[ProcessId, tuple[StoredProcess, str]]:
-            found = {one: read_folder(layout.process(one), one, is_live=is_live) for one in process_ids}
+            found = {
+                one: read_folder(layout.process(one), one, is_live=is_live, boot_id=boot_id)
+                for one in process_ids
+            }
             return {one: stored for one, stored in found.items() if stored is not None}
 
         return await asyncio.to_thread(read)

@@ -1,6 +1,8 @@
-"""Looking after the past: folders that the registry forgot are indexed, old processes are removed (retention).
+"""Looking after the past: folders that the registry forgot are indexed, old processes are removed
+(retention).
 
-The state folder's own time for retention: `RetentionTime` reads both clocks and keeps what is known of them in a file.
+The state folder's own time for retention: `RetentionTime` reads both clocks and keeps what is known of them
+in a file.
 """
 
 import asyncio
@@ -8,12 +10,12 @@ import contextlib
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import orjson
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError
 from outlive.core.events import ProcessRemoved
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
@@ -21,14 +23,16 @@ from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
-from outlive.engine.processes.process import boot_time
+from outlive.engine.processes.process import read_clocks
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.keeper.common.disk import Reserve
+from outlive.kernel.files import read_small, write_whole
+from outlive.protocols.frames import decoded
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
 from outlive.store.removed_ids import RemovedIds
-from outlive.store.retention import Candidate, ClockReading, Retention, RetentionClock, select_removable
+from outlive.store.retention import Candidate, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 from outlive.store.search.log_index import INDEX_FILE
 
@@ -36,7 +40,10 @@ _NEWEST = 50  # records that are read where no clock was kept: one of this boot 
 
 
 class RetentionTime:
-    """One state folder's `RetentionClock`. Opened before commands are started: their ends must not begin it."""
+    """One state folder's `RetentionClock`.
+
+    Opened before commands are started: their ends must not begin it.
+    """
 
     def __init__(self, layout: Layout, registry: Registry) -> None:
         """Keep the clock in the file that `layout` names."""
@@ -52,48 +59,28 @@ class RetentionTime:
         """Look at the clocks; return what is known then."""
         if self._clock is None:
             raise AssertionError("the clock is opened first")
-        self._clock = clock = self._clock.step(_reading())
+        self._clock = clock = self._clock.step(read_clocks())
         try:
-            await asyncio.to_thread(_save, self._layout.retention_clock, clock)
+            await asyncio.to_thread(write_whole, self._layout.retention_clock, orjson.dumps(clock.view()))
         except OSError as error:  # a full disk: an older look has to do until there is room
             _logger.debug("the retention clock could not be written", extra={"reason": error.strerror})
         return clock
 
     async def _begin(self) -> RetentionClock:
-        reading = _reading()
+        reading = read_clocks()
         rows = [
             row for row in await self._registry.list(ProcessFilter(), limit=_NEWEST) if row.record.ended_at
         ]
-        # Rows of versions without this clock do not name the boot; the folders do.
-        for row in await asyncio.to_thread(self._from_folders, rows):
+        for row in rows:
             if row.ended_boot and row.ended_boot.boot_id == reading.boot.boot_id and row.record.ended_at:
                 begin_ns = to_ns(row.record.ended_at) - row.ended_boot.boottime_ns
                 return RetentionClock.of_boot(reading, begin_ns=begin_ns)
         ends = [to_ns(row.record.ended_at) for row in rows if row.record.ended_at]
         return RetentionClock.first(reading, floor_ns=max(ends, default=None))
 
-    def _from_folders(self, rows: list[StoredProcess]) -> list[StoredProcess]:
-        ids = [ProcessId(row.record.process_id) for row in rows]
-        found = [read_folder(self._layout.process(one), one, is_live=False) for one in ids]
-        return [one[0] for one in found if one is not None]
-
-
-def _reading() -> ClockReading:
-    return ClockReading(boot=boot_time(), wall_ns=time.time_ns())
-
 
 def _load(path: str) -> RetentionClock | None:
-    with contextlib.suppress(OSError, ValueError), open(path, "rb") as file:
-        return RetentionClock.read(orjson.loads(file.read()))
-    return None
-
-
-def _save(path: str, clock: RetentionClock) -> None:
-    new = f"{path}.new"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(orjson.dumps(clock.view()))
-    os.rename(new, path)
+    return decoded(read_small(path), lambda raw: RetentionClock.read(decode_json(raw)))
 
 
 _logger = logging.getLogger(__name__)
@@ -119,7 +106,8 @@ class Upkeep:
     ) -> None:
         """Take the files, what lives, what a removed process must be taken out of, and what remembers its id.
 
-        What is `owed` is notified of by this server, so that these processes are kept until then; None where it notifies of nothing.
+        What is `owed` is notified of by this server, so that these processes are kept until then; None where
+        it notifies of nothing.
         """
         self._layout = layout
         self._registry = registry
@@ -130,16 +118,17 @@ class Upkeep:
         self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
-        # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be wrong: the keeper
-        # may be about to start it (its folder is there before its `pid` is) or to report it. So such a folder is removed
-        # in a later round at the earliest; by then the keeper has reported what lives.
+        # Folders that say nothing of an end. Each is entered as lost or as never run, and either may be
+        # wrong: the keeper may be about to start it (its folder is there before its `pid` is) or to report
+        # it. So such a folder is removed in a later round at the earliest; by then the keeper has reported
+        # what lives.
         self._without_end: set[str] = set()
 
     async def open(self) -> None:
         """Take up what earlier servers knew. To be awaited before the first question.
 
-        The newest forgotten folders are entered: what an earlier server started and had not written yet when it died. A
-        client that returns after a crash wants just these.
+        The newest forgotten folders are entered: what an earlier server started and had not written yet when
+        it died. A client that returns after a crash wants just these.
         """
         await self._time.open()
         await self.index_folders(newest=_SLICE)
@@ -165,7 +154,8 @@ class Upkeep:
         """Enter folders that the registry does not know: it was lost, or the server died before it wrote."""
         names = await asyncio.to_thread(_names, self._layout.processes)
         entered = 0
-        # From the newest on, which are forgotten first: what was written is known without looking at all the rest.
+        # From the newest on, which are forgotten first: what was written is known without looking at all the
+        # rest.
         for end in range(len(names), 0, -_SLICE):
             part = names[max(0, end - _SLICE) : end]
             known = await self._registry.known_of(part)
@@ -176,7 +166,9 @@ class Upkeep:
                 return
 
     async def newest_forgotten(self) -> list[ProcessId]:
-        """Return which of the newest folders have no row: started, or ended, just before an earlier server died."""
+        """Return which of the newest folders have no row: started, or ended, just before an earlier server
+        died.
+        """
         names = (await asyncio.to_thread(_names, self._layout.processes))[-_SLICE:]
         known = await self._registry.known_of(names)
         return [ProcessId(one) for one in names if one not in known and is_process_id(one)]
@@ -198,11 +190,16 @@ class Upkeep:
         for name in removable:
             if self._is_live(name) or name in too_early:
                 continue
-            # A notice says how its process ended. It is delivered or given up within minutes, and the next round is for the process.
+            # A notice says how its process ended. It is delivered or given up within minutes, and the next
+            # round is for the process.
             if self._owed is not None and self._owed.of(name):
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
+
+    async def clock(self) -> RetentionClock:
+        """Look at the clocks; return what is known then."""
+        return await self._time.look()
 
     async def candidates(self) -> tuple[RetentionClock, list[Candidate]]:
         """Return what retention chooses from, with the clock by which it ages."""
@@ -212,7 +209,9 @@ class Upkeep:
         return clock, await asyncio.to_thread(self._with_what_lies_beside, ended)
 
     def _with_what_lies_beside(self, ended: list[Candidate]) -> list[Candidate]:
-        """Add to each size what is kept beside the output, which no row counts: what entered a final filter, and the index."""
+        """Add to each size what is kept beside the output, which no row counts: what entered a final filter,
+        and the index.
+        """
         return [
             replace(
                 one,
@@ -229,11 +228,12 @@ class Upkeep:
         *,
         letting_go: Callable[[], None] | None = None,
     ) -> None:
-        """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is left.
+        """Remove a finished process: row, then folder; `letting_go` is called when no folder of this name is
+        left.
 
-        Until then a live one must stay known: a late doorbell about an unknown one would load it again. One that is not
-        live is not found from the first moment on, not even half. What a crash leaves is swept by the next
-        server.
+        Until then a live one must stay known: a late doorbell about an unknown one would load it again. One
+        that is not live is not found from the first moment on, not even half. What a crash leaves is swept by
+        the next server.
         """
         self._registry.remove([process_id])
         folder = self._layout.process(process_id)

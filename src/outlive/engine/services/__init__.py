@@ -1,1 +1,3 @@
-"""Services of projects: what `operations.services` decides is carried out here, through starts and controls."""
+"""Services of projects: what `operations.services` decides is carried out here, through starts and
+controls.
+"""

@@ -1,7 +1,8 @@
-"""When a service is ready: `until_ready` looks for a port, a text or an HTTP answer until it is there, or the process has ended.
+"""When a service is ready: `until_ready` looks for a port, a text or an HTTP answer until it is there, or the
+process has ended.
 
-A text is found in the output as it comes. A port and an address have no event: they are looked at again and again, ever more
-seldom.
+A text is found in the output as it comes. A port and an address have no event: they are looked at again and
+again, ever more seldom.
 """
 
 import asyncio
@@ -18,7 +19,8 @@ _FIRST_LOOK_S = 0.1
 _LONGEST_LOOK_S = 1.0  # a server that takes minutes to begin is noticed a second late
 _ANSWER_S = 5.0  # an answer that takes longer says that it is not ready
 _STATUS_BYTES = 4096  # more than any status line
-# So much before a piece of output is looked at with it: a text that reads have cut is found, and memory is bounded.
+# So much before a piece of output is looked at with it: a text that reads have cut is found, and memory is
+# bounded.
 _KEPT_BYTES = 16 * 1024
 
 
@@ -66,7 +68,9 @@ async def _until_seen(process: Process, look: Callable[[], Awaitable[bool]]) -> 
 
 
 async def _answers(address: str) -> bool:
-    """Return whether an address of this machine answers a GET with a status from 200 to 399 (RFC 9110, section 15)."""
+    """Return whether an address of this machine answers a GET with a status from 200 to 399 (RFC 9110,
+    section 15).
+    """
     host, port, target = split_address(address)
     writer: asyncio.StreamWriter | None = None
     with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.LimitOverrunError):

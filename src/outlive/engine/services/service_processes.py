@@ -1,6 +1,7 @@
 """The processes of a project's services: `ServiceProcesses` starts, finds and ends them; it decides nothing.
 
-A start is asked for until the keeper has answered, under an id that was chosen and kept before: however often that is, it starts once.
+A start is asked for until the keeper has answered, under an id that was chosen and kept before: however often
+that is, it starts once.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from typing import Any
 from outlive.config.services.env_file import parse_env_file
 from outlive.core.command import NO_LIMITS, Command
 from outlive.core.controls import SignalProcess
+from outlive.core.documents import decode_text
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StartFailed
-from outlive.core.identity import ProcessId, is_name
+from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import Owner
 from outlive.engine.controls import Controls
@@ -31,7 +33,7 @@ _logger = logging.getLogger(__name__)
 _RETRY_S = 1.0  # between two attempts at what only the keeper's silence keeps from being done
 _LOCAL_USER = "uid:"  # how principals of this machine's users begin (`policy.access`)
 _STOPPED = "The service was stopped."
-_MAX_ENV_FILE = 256 * 1024  # characters that are read: the kernel gives a program not much more
+_MAX_ENV_FILE = 256 * 1024  # bytes that are read: the kernel gives a program not much more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +71,10 @@ class ServiceProcesses:
     """What is done to the processes of one project. On the engine's loop only."""
 
     def __init__(self, kept: KeptStack, parts: ServiceParts) -> None:
-        """Take whose they are, and what does it."""
         self._kept = kept
         self._parts = parts
-        # The starts that are on their way, by process id: a stop waits until it is known whether there is a process.
+        # The starts that are on their way, by process id: a stop waits until it is known whether there is a
+        # process.
         self._starting: dict[str, asyncio.Event] = {}
 
     def announce(self, process_id: str) -> None:
@@ -102,7 +104,8 @@ class ServiceProcesses:
                 )
             except BackendUnavailable:
                 await asyncio.sleep(_RETRY_S)
-                # Under its id it is started once, however often it is asked for; one that has ended meanwhile is found.
+                # Under its id it is started once, however often it is asked for; one that has ended meanwhile
+                # is found.
                 if (known := await self.known(process_id)) is not None:
                     return known
             else:
@@ -111,7 +114,8 @@ class ServiceProcesses:
 
     async def _command(self, declared: ServiceRequest, name: str) -> Command:
         folder = declared.folder or self._kept.folder
-        # A local user's program reads what it likes; for any other caller the server reads nothing that the service could not.
+        # A local user's program reads what it likes; for any other caller the server reads nothing that the
+        # service could not.
         is_own = self._kept.principal.startswith(_LOCAL_USER) and self._kept.inside is None
         variables = dict(self._kept.environment)
         for path in declared.env_file:
@@ -125,13 +129,14 @@ class ServiceProcesses:
             caller_env=variables,
             env=dict(declared.environment),
             stdio="pty" if declared.terminal else "pipes",
+            # Watchers (tailwindcss --watch) leave at the end of their input; a job may wait for it.
+            stdin="none" if declared.is_job else "pipe",
             grace_s=declared.grace,
             # What it leaves running would be in the way of its next process.
             after_exit="kill",
             detached=True,
             tags={SERVICE_TAG: name},
-            # One that looks like an id, as an earlier server let it be called, has its tag alone.
-            name=name if is_name(name) else None,
+            name=name,
             project=self._kept.project,
             profile=declared.profile,
             limits=NO_LIMITS if declared.limits is None else declared.limits.to_limits(),
@@ -185,7 +190,7 @@ def _read_variables(path: str, within: str | None) -> dict[str, str]:
     try:
         # Without waiting: a pipe in its place must not keep a thread for ever.
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(fd, encoding="utf-8", errors="surrogateescape") as file:
+        with open(fd, "rb") as file:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise StartFailed("start_failed", f"env_file {path}: it is no file.")
             # Asked of what is open: a link that is changed meanwhile leads nowhere else.
@@ -193,7 +198,7 @@ def _read_variables(path: str, within: str | None) -> dict[str, str]:
                 raise StartFailed(
                     "start_failed", f"env_file {path}: it lies outside of the service's folder."
                 )
-            text = file.read(_MAX_ENV_FILE)
+            text = decode_text(file.read(_MAX_ENV_FILE), errors="surrogateescape")
         return parse_env_file(text)
     except OSError as error:
         raise StartFailed("start_failed", f"env_file {path}: {error.strerror}.") from error

@@ -1,6 +1,7 @@
 """`Services`: every project's services; what is asked of them, and that a later server goes on with them.
 
-What a project's services do belongs to `stack_runner`, and what follows from what to `operations.services.machine`.
+What a project's services do belongs to `stack_runner`, and what follows from what to
+`operations.services.machine`.
 """
 
 import asyncio
@@ -29,7 +30,8 @@ from outlive.operations.services.requests import (
 )
 from outlive.store.service_files import KeptStack, ServiceFiles
 
-# Projects with services that a principal may have: more than anybody works on, and a bound for what is kept in memory.
+# Projects with services that a principal may have: more than anybody works on, and a bound for what is kept
+# in memory.
 _MAX_STACKS = 64
 _Change = Callable[[Stack, float], list[Effect]]
 
@@ -47,7 +49,10 @@ class Services:
         events: EventPublisher,
         grace_s: float,
     ) -> None:
-        """Take what starts, ends and finds processes, and where services are kept; nothing is read before `open`."""
+        """Take what starts, ends and finds processes, and where services are kept.
+
+        Nothing is read before `open`.
+        """
         self._files = files
         self._starts = starts
         self._controls = controls
@@ -89,8 +94,8 @@ class Services:
         """Make what runs what is declared; answered when that is kept and has begun.
 
         Raises:
-            CommandRefused: `profile_too_weak`: a caller inside of a process of ours may not do this to what runs, or
-                have the server ask an address.
+            CommandRefused: `profile_too_weak`: a caller inside of a process of ours may not do this to what
+                runs, or have the server ask an address.
             LimitExceeded: `process_limit`: the principal has services in too many projects.
         """
         if owner.inside is not None and any(
@@ -135,7 +140,8 @@ class Services:
         kept = runner.kept
 
         def change(stack: Stack, now: float) -> list[Effect]:
-            # What a process has started is bounded as it is itself, also where another caller has declared it.
+            # What a process has started is bounded as it is itself, also where another caller has declared
+            # it.
             if owner.inside is not None:
                 kept.start_as(owner)
             return stack.restart(names, now)
@@ -143,7 +149,9 @@ class Services:
         return await self._change(runner, change, "services_restart", owner)
 
     async def list(self, request: ServicesRequest, owner: Owner) -> StackList:
-        """Return the services of the caller's principal; those of one project after news of them, if that is asked for.
+        """Return the services of the caller's principal.
+
+        Those of one project after news of them, if that is asked for.
 
         Cancellation: safe.
         """
@@ -180,7 +188,10 @@ class Services:
         if len(own) >= _MAX_STACKS:
             idle = next((one for one in own if not one.stack.needs_server), None)
             if idle is None:
-                text = f"{len(own)} projects of this principal have services, and no more than {_MAX_STACKS} may."
+                text = (
+                    f"{len(own)} projects of this principal have services, and no more than "
+                    f"{_MAX_STACKS} may."
+                )
                 raise LimitExceeded("process_limit", text, hint="`outlive down` in one of them makes room.")
             del self._runners[idle.kept.place]
             await asyncio.to_thread(self._files.remove, idle.kept)

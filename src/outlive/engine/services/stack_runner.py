@@ -1,7 +1,8 @@
 """`StackRunner`: carries out what is decided for one project's services, and reports what has come of it.
 
-Every change goes one way (`take`): decide, keep on disk, do. One change at a time, so that what is kept is never older than
-what was done. Each process has one task, which starts it where that is to be done, looks for its readiness and waits for its end.
+Every change goes one way (`take`): decide, keep on disk, do. One change at a time, so that what is kept is
+never older than what was done. Each process has one task, which starts it where that is to be done, looks for
+its readiness and waits for its end.
 """
 
 import asyncio
@@ -47,7 +48,6 @@ class StackRunner:
     """
 
     def __init__(self, kept: KeptStack, parts: ServiceParts) -> None:
-        """Take what is kept; nothing is done yet."""
         self.kept = kept
         self._parts = parts
         self._processes = ServiceProcesses(kept, parts)
@@ -59,7 +59,9 @@ class StackRunner:
         self._timer: asyncio.TimerHandle | None = None
 
     def view(self) -> StackView:
-        """Return it as every door shows it: as it is kept, and never what a killed server would not know any more."""
+        """Return it as every door shows it: as it is kept, and never what a killed server would not know any
+        more.
+        """
         return self._view
 
     def _look(self) -> StackView:
@@ -86,7 +88,8 @@ class StackRunner:
     async def take(self, change: _Change) -> None:
         """Decide, keep, and do; returns when it is kept and what follows has begun.
 
-        Cancellation: what was decided and kept would not be done; callers that may be cancelled use `ServiceParts.task`.
+        Cancellation: what was decided and kept would not be done; callers that may be cancelled use
+        `ServiceParts.task`.
         """
         async with self._turn:
             effects = change(self.stack, time.time())
@@ -101,7 +104,9 @@ class StackRunner:
             self._set_timer()
 
     async def _keep(self) -> None:
-        """Return once it is on disk, however long that is full: a start that is not kept could happen twice."""
+        """Return once it is on disk, however long that is full: a start that is not kept could happen
+        twice.
+        """
         while True:
             try:
                 # Nothing changes it meanwhile: this is the one turn.

@@ -1,7 +1,8 @@
-"""`AdmittedStarts`: starts commands whose turn has come, until it is known what came of it: here, or on the machine that has room.
+"""`AdmittedStarts`: starts commands whose turn has come, until it is known what came of it: here, or on the
+machine that has room.
 
-What waits for its turn is in `groups`, which machine has room is known to `places`, and where a start is described anew for its
-machine is `placed_starts`.
+What waits for its turn is in `groups`, which machine has room is known to `places`, and where a start is
+described anew for its machine is `placed_starts`.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.places import no_room
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
+from outlive.engine.starts.approvals import ApprovalQueue
 from outlive.engine.starts.placed_starts import PlacedStarts, goes_elsewhere
 from outlive.store.queue_store import WaitingCommand
 
@@ -23,7 +25,9 @@ _OPEN = Location(kind="node", backend=ANY)
 
 
 class AdmittedStarts:
-    """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`). On the engine's loop only.
+    """Asks for starts that had to wait, or that need a place (see `groups.StartAdmission`).
+
+    On the engine's loop only.
 
     Attributes:
         places: Which commands have a place on a machine.
@@ -39,8 +43,8 @@ class AdmittedStarts:
         changes: ChangeHandler,
         outcomes: StartOutcomes,
         placed: PlacedStarts,
+        approvals: ApprovalQueue,
     ) -> None:
-        """Take the parts."""
         self._backend = backend
         self._limits = limits
         self.places = limits.places
@@ -49,9 +53,12 @@ class AdmittedStarts:
         self._changes = changes
         self._outcomes = outcomes
         self._placed = placed
+        self._approvals = approvals
 
     async def start_placed(self, process: Process, command: WaitingCommand) -> None:
-        """Start a command that has just got a place, or is about to; where it has none after all, it waits for another one.
+        """Start a command that has just got a place, or is about to.
+
+        Where it has none after all, it waits for another one.
 
         Raises:
             BackendUnavailable: `start_unanswered`: its node has not answered; the start goes on.
@@ -93,7 +100,10 @@ class AdmittedStarts:
         moved: "_Moved",
         told: asyncio.Future[OutliveError | None],
     ) -> OutliveError | None:
-        """Let a command wait for another place that was to start at once; return why it cannot, or does not."""
+        """Let a command wait for another place that was to start at once.
+
+        Return why it cannot, or does not.
+        """
         if process.is_ended:
             self._pending.forget(process)
             return moved.error
@@ -112,7 +122,9 @@ class AdmittedStarts:
         return None
 
     def _open_again(self, process: Process, *, was_given: bool = True) -> None:
-        """Have a process wait, and give the place back that the machine did not give; one that was asked for is still wanted.
+        """Have a process wait, and give the place back that the machine did not give.
+
+        One that was asked for is still wanted.
 
         It counts in its group until it is back in line, so that no other one takes its turn.
         """
@@ -124,7 +136,8 @@ class AdmittedStarts:
         process.place(process.location if is_named else _OPEN, process.record.cwd)
 
     async def admit(self, process: Process, command: WaitingCommand) -> bool:
-        """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits for another place.
+        """Start a process whose turn it is, however long the keeper is away or the disk full; False: it waits
+        for another place.
 
         Asking twice starts nothing twice.
         """
@@ -167,6 +180,7 @@ class AdmittedStarts:
                     placed = await self._placed.at(self.places.node_of(process), process, command)
                     if process.is_ended:
                         break
+                await self._approvals.check_unchanged(process, placed)
                 await self._backend.start(
                     placed.process_id,
                     placed.spec,
@@ -193,7 +207,8 @@ class AdmittedStarts:
 
 
 class _Moved(Exception):
-    """A command has no place after all and waits for one once more: its machine did not take it, or it was not given one.
+    """A command has no place after all and waits for one once more: its machine did not take it, or it was
+    not given one.
 
     `error` is what a caller hears that does not wait.
     """
@@ -205,7 +220,9 @@ class _Moved(Exception):
 
 
 def _passes(error: OutliveError) -> bool:
-    """Return whether a refusal says nothing about the command: what has waited for a turn waits until it is over."""
+    """Return whether a refusal says nothing about the command: what has waited for a turn waits until it is
+    over.
+    """
     return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}
 
 
@@ -216,7 +233,9 @@ def _refuse(
     *,
     outcomes: StartOutcomes,
 ) -> None:
-    """Record that a start was refused: to its caller, which may ask again under the same id, or for all that know it as one that waits."""
+    """Record that a start was refused: to its caller, which may ask again under the same id, or for all that
+    know it as one that waits.
+    """
     if told is None or told.done():
         outcomes.never_started(process, cause=Cause.NONE, error=error.message)
     else:
@@ -260,7 +279,8 @@ class _AskedStart:
     def goes_on(self, error: OutliveError) -> bool:
         """Return whether the start is asked for again after what passes by itself.
 
-        A caller that waits is told of it: where nothing was started, that is all; where it may have been, the start goes on.
+        A caller that waits is told of it: where nothing was started, that is all; where it may have been, the
+        start goes on.
         """
         if self._told is None or self._told.done():
             return True
@@ -270,7 +290,9 @@ class _AskedStart:
         return True
 
     async def answer_behind(self, error: OutliveError) -> StartOutcome | OutliveError:
-        """Return what an error says of the start: where its node has not answered, what that answers in the end."""
+        """Return what an error says of the start: where its node has not answered, what that answers in the
+        end.
+        """
         if error.code != "start_unanswered":
             return error
         self._tell(error)

@@ -1,21 +1,22 @@
 """`ApprovalQueue`: starts about which policy asks a person wait, on disk, until they are approved or denied.
 
-No person is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the doors give to
-callers with the scope `admin` only. Under one uid nothing proves that a person has spoken (SECURITY.md).
+No person is asked over the agent's own channel: the answer comes through `approve` and `deny`, which the
+doors give to callers with the scope `admin` only. Under one uid nothing proves that a person has spoken
+(SECURITY.md).
 
-Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are `store.queue_store`'s.
+Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. The files are
+`store.queue_store`'s.
 """
 
 import asyncio
 import hmac
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from outlive.core.command import ApprovalState, Command, StandingApproval
-from outlive.core.errors import InvalidState, LimitExceeded
+from outlive.core.errors import InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import ApprovalDecided, ApprovalRequested
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
@@ -24,15 +25,18 @@ from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
-from outlive.engine.processes.output_redaction import Redaction, TextMask
-from outlive.engine.processes.process import Process
+from outlive.engine.processes.output_redaction import Redaction, TextMask, hide_error
+from outlive.engine.processes.process import Process, boot_time, read_clocks
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable, StartOutcomes
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.policy.judgement import Verdict, refusal
 from outlive.protocols.keeper import decode_spec, encode_spec
 from outlive.store.folder import encode_meta
 from outlive.store.queue_store import WaitingCommand
+from outlive.store.retention import RetentionClock
 from outlive.store.rows import to_ns
+
+_LOOK_S = 60.0  # a few microseconds for each that waits
 
 
 class ApprovalDeadlines:
@@ -43,11 +47,11 @@ class ApprovalDeadlines:
         self._expire = expire
         self._waiting: dict[Process, WaitingCommand] = {}
         self._timers: dict[Process, asyncio.TimerHandle] = {}
-        self._is_open = False
+        self._clock: RetentionClock | None = None  # None: no time passes yet
 
-    def begin(self) -> None:
+    def begin(self, clock: RetentionClock) -> None:
         """Let time pass for what waits, now and from now on."""
-        self._is_open = True
+        self._clock = clock
         for process in self._waiting:
             self._wind(process)
 
@@ -66,8 +70,7 @@ class ApprovalDeadlines:
     def add(self, process: Process, command: WaitingCommand) -> None:
         """Note that a process waits until its approval's time is up."""
         self._waiting[process] = command
-        if self._is_open:
-            self._wind(process)
+        self._wind(process)
 
     def step_out(self, process: Process) -> WaitingCommand | None:
         """Let a process wait no more, and return its command; None when it did not wait here."""
@@ -85,14 +88,28 @@ class ApprovalDeadlines:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        self._is_open = False
+        self._clock = None
 
     def _wind(self, process: Process) -> None:
-        approval = process.record.approval
+        if self._clock is None:
+            return
+        record = process.record
+        approval = record.approval
         if approval is None:
             raise AssertionError("a process that waits here has an approval")
-        rest_s = max(0.0, (to_ns(approval.expires_at) - time.time_ns()) / 1e9)
-        self._timers[process] = asyncio.get_running_loop().call_later(rest_s, self._expire, process)
+        self._clock = clock = self._clock.step(read_clocks())
+        age_s = (clock.now_ns - clock.at(approval.asked, wall_ns=to_ns(record.created_at))) / 1e9
+        rest_s = approval.timeout_s - age_s
+        if rest_s <= 0:
+            self._timers.pop(process, None)
+            self._expire(process)
+            return
+        expires_at = datetime.now(UTC) + timedelta(seconds=rest_s)
+        if abs((expires_at - approval.expires_at).total_seconds()) > 1:  # the wall clock was set
+            process.approve(replace(approval, expires_at=expires_at))
+        # The loop's clock stands still while the machine is suspended, and says nothing of the wall clock.
+        wait_s = min(rest_s, _LOOK_S)
+        self._timers[process] = asyncio.get_running_loop().call_later(wait_s, self._wind, process)
 
 
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
@@ -106,9 +123,10 @@ _ENDS: dict[_Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Caus
 class WaitingApproval:
     """What a person decides about: the words that would be executed, whatever the command calls itself.
 
-    `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size is
-    `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or None for a variable that is
-    taken away. `redacted`: how many secrets and values are stars in the words, the script, the reason and `env`.
+    `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size
+    is `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or
+    None for a variable that is taken away. `redacted`: how many secrets and values are stars in the words,
+    the script, the reason and `env`.
     """
 
     record: ProcessRecord
@@ -137,7 +155,10 @@ class ApprovalQueue:
         redaction: Redaction,
         events: EventPublisher,
     ) -> None:
-        """Take the parts; a start waits at most `timeout_s` for its approval. What is approved for always is in `standing`."""
+        """Take the parts; a start waits at most `timeout_s` for its approval.
+
+        What is approved for always is in `standing`.
+        """
         self._pending = pending
         self._limits = limits
         self._policing = policing
@@ -150,16 +171,18 @@ class ApprovalQueue:
         self._events = events
         self._deadlines = ApprovalDeadlines(expire=self._expire)
 
-    def begin(self) -> None:
+    def begin(self, clock: RetentionClock) -> None:
         """Let time pass for what waits, now and from now on."""
-        self._deadlines.begin()
+        self._deadlines.begin(clock)
 
     def close(self) -> None:
         """Stop the clocks: the next server goes on with them."""
         self._deadlines.close()
 
     def waiting(self, *, raw: bool = False) -> list[WaitingApproval]:
-        """Return what waits for an approval, oldest first, of all principals; `raw` hides no secrets in the words."""
+        """Return what waits for an approval, oldest first, of all principals; `raw` hides no secrets in the
+        words.
+        """
         return [
             _shown(
                 process.record,
@@ -182,11 +205,13 @@ class ApprovalQueue:
             always: Whether the same is approved in its project from now on (`ApprovalState.standing`).
 
         Raises:
-            ConfigInvalid: `config_invalid`: the file of what is approved for always cannot be used; it goes on waiting.
+            ConfigInvalid: `config_invalid`: the file of what is approved for always cannot be used; it goes
+            on waiting.
             InvalidRequest: `invalid_params`: this can be approved only once.
-            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: what waits is not what was
-                looked at; details have it.
+            InvalidState: `approval_settled`: it does not wait (any more). `approval_changed`: what waits is
+                not what was looked at (details have it), or a file that it names has changed since.
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
+            StartFailed: `start_failed`: its files cannot be looked at in time.
         """
         waiting = self._deadlines.of(process)
         if waiting is not None and not hmac.compare_digest(waiting.digest.encode(), digest.encode()):
@@ -202,6 +227,8 @@ class ApprovalQueue:
                 **redacted_member(hide.count),
             }
             raise InvalidState("approval_changed", text, details=details)
+        if waiting is not None:
+            await self.check_unchanged(process, waiting)
         if always and waiting is not None:
             # First, so that a crash behind it loses no yes.
             await self._standing.give(process.record.approval, by=by)
@@ -216,7 +243,8 @@ class ApprovalQueue:
         await self._carry_out(process, "denied", by=by, reason=reason)
 
     async def needed_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
-        """Return the approval that a start needs by the rules, or that it has for always; None when it needs none.
+        """Return the approval that a start needs by the rules, or that it has for always; None when it needs
+        none.
 
         Raises:
             CommandRefused: The rules deny it.
@@ -227,26 +255,43 @@ class ApprovalQueue:
             return None
         if decision.verdict is Verdict.DENY:
             raise refusal(decision)
-        proposed = await self._standing.proposed(
-            command, resolved, reading, files, gets_secrets=bool(command.env_secrets)
-        )
+        proposed = await self._standing.proposed(command, resolved, reading, files)
+        standing = proposed.standing
         if (
-            isinstance(proposed, StandingApproval)
-            and (given := await self._standing.given(proposed)) is not None
+            isinstance(standing, StandingApproval)
+            and (given := await self._standing.given(standing)) is not None
         ):
             reason = f"{decision.reason} It is approved for always in {given.project}, since {given.at}."
-            return ApprovalState(reason=reason, expires_at=datetime.now(UTC), approved_by=given.by)
+            return ApprovalState(
+                reason=reason, expires_at=datetime.now(UTC), approved_by=given.by, files=proposed.files
+            )
         if len(self._deadlines) >= _MAX_ASKED:
             text = f"{_MAX_ASKED} commands wait for an approval already."
             raise LimitExceeded("approval_limit", text)
         expires_at = datetime.now(UTC) + timedelta(seconds=self._timeout_s)
         return ApprovalState(
-            reason=decision.reason,
+            reason=decision.reason + proposed.remark,
             expires_at=expires_at,
+            asked=boot_time(),
+            timeout_s=self._timeout_s,
             variables=tuple(sorted({*command.env, *command.env_secrets})),
-            standing=proposed if isinstance(proposed, StandingApproval) else None,
-            only_once=proposed if isinstance(proposed, str) else "",
+            files=proposed.files,
+            standing=standing if isinstance(standing, StandingApproval) else None,
+            only_once=standing if isinstance(standing, str) else "",
         )
+
+    async def check_unchanged(self, process: Process, command: WaitingCommand) -> None:
+        """Return if a process may start that has an approval, or needs none: just before it is asked for.
+
+        Raises:
+            InvalidState: `approval_changed`: a file that it names is not what it was.
+            StartFailed: `start_failed`: its files cannot be looked at in time.
+        """
+        try:
+            await self._standing.check_unchanged(process.record, command.spec)
+        except OutliveError as error:  # it may name one of the words
+            hide_error(error, self._redaction.texts_of(process.process_id))
+            raise
 
     async def put(self, process: Process, command: WaitingCommand) -> bool:
         """Keep a command until a person decides about it; False when the disk does not take it."""

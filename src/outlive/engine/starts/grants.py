@@ -1,20 +1,21 @@
-"""Tokens of running commands: `Grants`, one mechanism for what a start asks for and for what the operator gives to all.
+"""Tokens of running commands: `Grants`, one mechanism for what a start asks for and for what the operator
+gives to all.
 
-The secret goes to the process with its other secrets: in memory, as a variable, in no words and no file. What is kept is the
-hash, with the process: the token counts while that runs, also for a server that is started anew, and in that process only.
-Nothing has to be revoked.
+The secret goes to the process with its other secrets: in memory, as a variable, in no words and no file. What
+is kept is the hash, with the process: the token counts while that runs, also for a server that is started
+anew, and in that process only. Nothing has to be revoked.
 """
 
 import hmac
 import secrets
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 from outlive.core.command import Command, Grant
 from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
 from outlive.engine.processes.output_redaction import TOKEN_NAME
+from outlive.engine.processes.process import boot_time
 from outlive.engine.processes.process_table import LiveTable
 from outlive.engine.settings import EngineSettings
 from outlive.policy.access import GRANTED_SCOPES, PREFIX, Scope, Token, WantedGrant, digest_of, parse_grant
@@ -52,10 +53,11 @@ class Grants:
             text = f"grant: the scope {wanted.scope.name.lower()!r} is more than the caller's own."
             raise AccessDenied("scope_missing", text)
         secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
-        expires_at = None
+        expires = None
         if wanted.duration_s is not None:
-            expires_at = datetime.now(UTC) + timedelta(seconds=wanted.duration_s)
-        grant = Grant(scope=wanted.scope.name.lower(), digest=digest_of(secret), expires_at=expires_at)
+            now = boot_time()
+            expires = replace(now, boottime_ns=now.boottime_ns + round(wanted.duration_s * 1e9))
+        grant = Grant(scope=wanted.scope.name.lower(), digest=digest_of(secret), expires=expires)
         return replace(command, granted=grant, env_secrets={**command.env_secrets, TOKEN_NAME: secret})
 
     def find(self, digest: str) -> Token | None:
@@ -64,14 +66,14 @@ class Grants:
             grant = process.identity_record.grant
             if grant is None or process.is_ended or not hmac.compare_digest(grant.digest, digest):
                 continue
-            token = Token(
+            if grant.expires is not None and boot_time().boottime_ns >= grant.expires.boottime_ns:
+                return None
+            return Token(
                 name=f"run-{process.process_id}",
                 scope=GRANTED_SCOPES[grant.scope],
                 digest=grant.digest,
                 created_at=process.record.created_at,
-                expires_at=grant.expires_at,
                 process_id=process.process_id,
                 acts_for=process.principal,
             )
-            return None if token.is_over(datetime.now(UTC)) else token
         return None

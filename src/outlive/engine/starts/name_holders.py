@@ -1,7 +1,7 @@
 """`NameHolders`: no two processes that live in a project of a principal have one name.
 
-Nothing is kept but locks: which process has a name stands in its record, so that the next server finds it, however this one ended. What
-finds a process by its name is `engine.lookup`.
+Nothing is kept but locks: which process has a name stands in its record, so that the next server finds it,
+however this one ended. What finds a process by its name is `engine.lookup`.
 """
 
 import contextlib
@@ -33,10 +33,12 @@ class EndsProcesses(Protocol):
 
 
 class NameHolders:
-    """Finds what has a name, and ends it where a start is to take its place; only the loop's thread uses it."""
+    """Finds what has a name, and ends it where a start is to take its place.
+
+    Only the loop's thread uses it.
+    """
 
     def __init__(self, queries: Queries, acting: Callable[[Owner], EndsProcesses]) -> None:
-        """Take what knows of processes, and what acts on behalf of a caller: it may end only what it could end anyway."""
         self._queries = queries
         self._acting = acting
         self.locks = WordLocks()
@@ -45,7 +47,8 @@ class NameHolders:
         """Return when nothing that lives has a command's name; the lock of that name is held meanwhile.
 
         Args:
-            command: What is about to start; with `replaces` the process that has its name is ended, with its own grace period.
+            command: What is about to start; with `replaces` the process that has its name is ended, with its
+                own grace period.
             owner: For which caller.
             place: Whose name it is.
             needs_approval: A person has to approve the command: until then nothing is ended for it.

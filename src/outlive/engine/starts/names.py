@@ -1,9 +1,10 @@
 """The names by which callers find what they have started: command ids, short ids, and keys.
 
-`CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever (promise S1.3).
-`ShortIds` counts the processes of a project, from 1: "p7" is short enough for a model to repeat. `StartKeys` finds the process
-that an earlier start with the same key has started (promise S4.13.key). Counters are the registry's: a crash skips numbers, it
-never repeats one. The names that callers choose are `name_holders`'.
+`CommandIds` makes names of commands for people and old clients: `cmd_<unix seconds>_<n>`, unique for ever
+(promise S1.3). `ShortIds` counts the processes of a project, from 1: "p7" is short enough for a model to
+repeat. `StartKeys` finds the process that an earlier start with the same key has started (promise S4.13.key).
+Counters are the registry's: a crash skips numbers, it never repeats one. The names that callers choose are
+`name_holders`'.
 """
 
 import asyncio
@@ -78,17 +79,16 @@ class ProjectNumbers:
 class ShortIds:
     """Counts the processes of each project of each principal; only the loop's thread uses it.
 
-    The counters of projects whose processes are all removed stay in the registry for ever: a model may remember "p7" for as long as
-    its conversation is kept, and a second p7 would be the wrong process for it. That is one row a project, of some 100 bytes
-    and its path.
+    The counters of projects whose processes are all removed stay in the registry for ever: a model may
+    remember "p7" for as long as its conversation is kept, and a second p7 would be the wrong process for it.
+    That is one row a project, of some 100 bytes and its path.
     """
 
     def __init__(self, registry: Registry, queries: Queries) -> None:
-        """Know no project yet: each one's counter is read at its first start."""
         self._registry = registry
         self._queries = queries
-        # What was used last is kept. A start keeps the numbers of its project, too, until it has taken one: so there is never a second
-        # object that counts the same.
+        # What was used last is kept. A start keeps the numbers of its project, too, until it has taken one:
+        # so there is never a second object that counts the same.
         self._recent: OrderedDict[Place, ProjectNumbers] = OrderedDict()
         self._all: WeakValueDictionary[Place, ProjectNumbers] = WeakValueDictionary()
         self._lock = asyncio.Lock()
@@ -115,9 +115,9 @@ class ShortIds:
         principal, project = place
         counter = f"short_id {principal} {project}"
         counted = await self._registry.counter(counter)
-        # A server that was killed may not have committed its last count, but the process is found by its folder.
-        # A lost count would give a second process the same name, and a model would end the wrong one. Starts that were on their
-        # way at once have taken their numbers in another order than their ids.
+        # A server that was killed may not have committed its last count, but the process is found by its
+        # folder. A lost count would give a second process the same name, and a model would end the wrong one.
+        # Starts that were on their way at once have taken their numbers in another order than their ids.
         wanted = ProcessFilter(principal=principal, project=project)
         newest = await self._queries.list(wanted, limit=_AT_ONCE)
         last = max([counted, *(record.number or 0 for record in newest)])
@@ -128,7 +128,6 @@ class WordLocks:
     """Locks by a word of a project; only the loop's thread uses them."""
 
     def __init__(self) -> None:
-        """Hold none."""
         self._locks: dict[tuple[str, str, str], tuple[asyncio.Lock, int]] = {}
 
     @contextlib.asynccontextmanager
@@ -152,11 +151,11 @@ class WordLocks:
 class StartKeys:
     """Finds what a key of a project has started; only the loop's thread uses it.
 
-    Nothing is kept but locks: which process a key has started stands in its record, and so survives every server.
+    Nothing is kept but locks: which process a key has started stands in its record, and so survives every
+    server.
     """
 
     def __init__(self, queries: Queries) -> None:
-        """Take what knows of processes."""
         self._queries = queries
         self.locks = WordLocks()
 
@@ -203,7 +202,9 @@ MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole li
 
 
 def recorded_text(text: str, folder: str) -> str:
-    """Return a command's text as its record has it: the beginning of a very long one, and where the rest is."""
+    """Return a command's text as its record has it: the beginning of a very long one, and where the rest
+    is.
+    """
     if len(text) > MAX_TEXT:
         text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
     return shown_text(text)

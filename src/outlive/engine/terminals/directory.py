@@ -36,8 +36,8 @@ class NewTerminal:
 class TerminalHost(Protocol):
     """Where terminals live. Every method acts for `by` and shows no terminal of another principal's.
 
-    All raise `ProcessNotFound` (`terminal_not_found`) for a terminal that is unknown or another principal's. Cancellation: safe; what was
-    sent to a terminal stays sent.
+    All raise `ProcessNotFound` (`terminal_not_found`) for a terminal that is unknown or another principal's.
+    Cancellation: safe; what was sent to a terminal stays sent.
     """
 
     @property
@@ -54,7 +54,9 @@ class TerminalHost(Protocol):
         ...
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
-        """Run a command as if typed at the prompt; return when it has ended, at the latest after `wait_s` seconds.
+        """Run a command as if typed at the prompt.
+
+        Return when it has ended, at the latest after `wait_s` seconds.
 
         Raises:
             CommandRefused: The policy does not allow it.
@@ -76,7 +78,8 @@ class TerminalHost(Protocol):
             budget: Characters.
 
         Raises:
-            InvalidRequest: `terminal_not_ours`: its output does not come here (and so for the two verbs below).
+            InvalidRequest: `terminal_not_ours`: its output does not come here (and so for the two verbs
+            below).
         """
         ...
 
@@ -115,7 +118,6 @@ class Terminals:
     """The hosts of terminals by target. A host may come and go: a VS Code that connects is one."""
 
     def __init__(self) -> None:
-        """No host is known yet."""
         self._hosts: dict[Target, TerminalHost] = {}
         self._used: OrderedDict[str, str] = OrderedDict()  # principal: the terminal it used last
 
@@ -150,7 +152,8 @@ class Terminals:
             self._used.popitem(last=False)
 
     async def active(self, by: Owner) -> tuple[TerminalHost, TerminalInfo] | None:
-        """Return the open terminal that a principal used last, else its newest, and where it lives; None without any.
+        """Return the open terminal that a principal used last, else its newest, and where it lives; None
+        without any.
 
         What was used last is known since the server's start. The engine's terminals come before VS Code's.
         """
@@ -191,6 +194,9 @@ class Terminals:
 
 
 def no_host(target: Target) -> InvalidRequest:
-    """Return the error for terminals that no host has now; a host raises it, too, while it has nowhere to go."""
+    """Return the error for terminals that no host has now.
+
+    A host raises it, too, while it has nowhere to go.
+    """
     text = f"No terminal of the target {target!r} can be had: nothing of that kind is connected."
     return InvalidRequest("no_terminal_host", text, hint=_HINTS[target])

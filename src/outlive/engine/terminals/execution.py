@@ -1,4 +1,5 @@
-"""One command in a terminal: typed, followed by its marks until the next prompt, and what it gave (`Execution`).
+"""One command in a terminal: typed, followed by its marks until the next prompt, and what it gave
+(`Execution`).
 
 What a terminal's log says: its newest marks, and text of it in bounded turns. Reads only, consumes nothing.
 """
@@ -60,7 +61,9 @@ def shell_state(process: Process, note: TerminalNote) -> ShellState:
 async def text_of(
     process: Process, ranges: Sequence[tuple[int, int]], *, limit_bytes: int
 ) -> tuple[str, int]:
-    """Return what lies in these ranges, head and tail of it where it is more than the limit; and how many secrets are stars in it.
+    """Return what lies in these ranges, head and tail of it where it is more than the limit.
+
+    And how many secrets are stars in it.
 
     Cancellation: safe.
     """
@@ -132,7 +135,6 @@ class Execution:
     """Follows one command. The log is read from where it was typed; nothing is queued."""
 
     def __init__(self, engine: Engine, process: Process, note: TerminalNote) -> None:
-        """Begin at the end of the output."""
         self._engine = engine
         self._process = process
         self._run = CommandRun()
@@ -154,7 +156,8 @@ class Execution:
         unsubscribe = self._process.subscribers.add(woken.set, reads=True)
         try:
             await self._engine.controls.write(self._process, typed)
-            # A caller that does not want to wait is answered when it runs: before that it looks like the one before.
+            # A caller that does not want to wait is answered when it runs: before that it looks like the one
+            # before.
             await self._follow(woken, clock() + _TAKEN_S, until_begun=True)
             if not self._run.wants_more:
                 await self._follow(woken, deadline)
@@ -187,7 +190,10 @@ class Execution:
         )
 
     async def _follow(self, woken: asyncio.Event, deadline: float, *, until_begun: bool = False) -> None:
-        """Read on until the run is over (or has begun), wants more or waits for input; at most until the deadline."""
+        """Read on until the run is over (or has begun), wants more or waits for input.
+
+        At most until the deadline.
+        """
         clock = asyncio.get_running_loop().time
         quiet_s = _QUIET_S
         suspected = False

@@ -1,7 +1,8 @@
-"""`EngineTerminals`, terminals that are processes of the engine: a shell each, on a pseudo-terminal (decision 100).
+"""`EngineTerminals`, terminals that are processes of the engine: a shell each, on a pseudo-terminal (decision
+100).
 
-Nothing is remembered here that a terminal depends on: which processes are terminals is in their records, and what a shell
-does its newest output. So terminals outlive the server.
+Nothing is remembered here that a terminal depends on: which processes are terminals is in their records, and
+what a shell does its newest output. So terminals outlive the server.
 
 Whether a terminal takes a command: `States`, read from its newest marks, and what was typed a moment ago.
 """
@@ -39,11 +40,10 @@ from outlive.core.terminal import (
     default_name,
 )
 from outlive.engine.engine import Engine
-from outlive.engine.processes.output_redaction import TextMask, hide_error
 from outlive.engine.processes.process import Process, until
 from outlive.engine.terminals.directory import NewTerminal, Terminals
 from outlive.engine.terminals.execution import Execution, end_of, shell_state, waiting_of
-from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell
+from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell, marking
 from outlive.engine.terminals.text_reader import read_text
 from outlive.protocols.terminal.typed import typed_command
 from outlive.store.folder import WindowSize, note_size
@@ -52,10 +52,12 @@ _TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that l
 
 
 class States:
-    """The states of one host's terminals. Only what was typed and not taken yet is kept here, for some seconds."""
+    """The states of one host's terminals.
+
+    Only what was typed and not taken yet is kept here, for some seconds.
+    """
 
     def __init__(self) -> None:
-        """Nothing was typed."""
         # Process id -> where the output ended, and until when that counts.
         self._typed: dict[str, tuple[int, float]] = {}
 
@@ -73,7 +75,12 @@ class States:
         ):
             del self._typed[process.process_id]
             typed = None
-        return "ready" if found.is_ready and typed is None else "busy"
+        if typed is not None:
+            return "busy"
+        # The kernel says that the shell itself edits a line, and its marks do not: they are gone, as after
+        # `exec bash`, with other prompts, or behind much output of a job.
+        has_no_marks = process.status.prompt_thread == process.pid and not found.wants_more
+        return "ready" if found.is_ready else "unknown" if has_no_marks else "busy"
 
     def check_ready(self, process: Process, note: TerminalNote) -> None:
         """Let a command pass.
@@ -81,16 +88,24 @@ class States:
         Raises:
             InvalidState: `terminal_busy`.
         """
-        if self.of(process, note) != "ready":
-            more = shell_state(process, note).wants_more
-            what = "an unfinished command waits there for its rest" if more else "something runs there"
+        if (state := self.of(process, note)) != "ready":
+            what = "something runs there"
+            if state == "unknown":
+                what = f"another shell than {note.shell} has taken its place, or its prompt cannot be marked"
+            elif shell_state(process, note).wants_more:
+                what = "an unfinished command waits there for its rest"
             raise InvalidState("terminal_busy", f"The terminal is busy: {what}.")
 
     def typed(self, process: Process) -> None:
         """Remember that a command is being typed: until the shell has taken it, another one is refused."""
         self._typed[process.process_id] = (end_of(process), asyncio.get_running_loop().time() + _TAKEN_S)
 
+    def settled(self, process: Process) -> None:
+        """Forget it: what was typed is known to be over."""
+        self._typed.pop(process.process_id, None)
 
+
+_MARKED_S = 5.0  # a shell that waits at its prompt has read our start file this soon
 _READY_S = 15.0  # what the user's own start files may take before a terminal is handed over all the same
 _HUNG_UP_S = 1.0  # what heeds SIGHUP is gone this soon
 _GRACE_S = 2.0  # and TERM; then KILL
@@ -102,7 +117,6 @@ class EngineTerminals:
     """The host `engine`; used on the engine's event loop."""
 
     def __init__(self, engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -> None:
-        """Take the engine (opened by the caller), and how much of a command's output an answer holds."""
         self._engine = engine
         self._limit_bytes = max_output_bytes
         self._states = States()
@@ -127,7 +141,8 @@ class EngineTerminals:
     async def create(self, wanted: NewTerminal, by: Owner) -> TerminalInfo:
         """Start a shell and return when it shows its prompt.
 
-        A user's start files that ask something, or take more than 15 s: then it is handed over as it is, "busy".
+        A user's start files that ask something, or take more than 15 s: then it is handed over as it is,
+        "busy".
 
         Raises:
             OutliveError: As `Starts.start`.
@@ -177,23 +192,20 @@ class EngineTerminals:
                 distant_terminal_shell, wanted.shell, key, is_bare=engine.settings.is_strict
             )
         environment = {**engine.environment, **{name: text for name, text in wanted.env.items() if text}}
-        try:
-            return await asyncio.to_thread(
-                find_terminal_shell,
-                wanted.shell,
-                environment,
-                key,
-                fallback=engine.starts.shell,
-                is_bare=engine.settings.is_strict,
-            )
-        except StartFailed as error:
-            hide_error(error, TextMask(engine.redaction.redactor))
-            raise
+        return await asyncio.to_thread(
+            find_terminal_shell,
+            wanted.shell,
+            environment,
+            key,
+            fallback=engine.starts.shell,
+            is_bare=engine.settings.is_strict,
+        )
 
     async def execute(self, terminal_id: str, command: str, by: Owner, *, wait_s: float) -> Executed:
         """Run a command at the prompt.
 
-        Two at once are not queued: the second is refused as busy.
+        Two at once are not queued: the second is refused as busy. A shell whose marks are gone is given them
+        anew.
 
         Raises:
             CommandRefused: The lists do not allow it.
@@ -208,6 +220,8 @@ class EngineTerminals:
             await self._engine.as_(by).check(process)
             cwd = await asyncio.to_thread(_folder_of, process)
             await self._engine.typed_lines.check(command, cwd=cwd or process.record.cwd)
+            if self._states.of(process, note) == "unknown":
+                await self._mark(process, note)
             self._states.check_ready(process, note)
         except OutliveError as error:
             self._tell("execute", by, process, command, error=error)
@@ -216,6 +230,18 @@ class EngineTerminals:
         self._tell("execute", by, process, command)
         execution = Execution(self._engine, process, note)
         return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
+
+    async def _mark(self, process: Process, note: TerminalNote) -> None:
+        """Have a shell whose marks are gone read our start file, if it is of the terminal's kind."""
+        self._states.typed(process)  # until it is marked, no other caller types
+        try:
+            if (typed := await asyncio.to_thread(marking, process.pid, note)) is not None:
+                await self._engine.controls.write(process, typed)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_MARKED_S):
+                        await until(process, lambda one: one.is_complete or shell_state(one, note).is_ready)
+        finally:
+            self._states.settled(process)
 
     async def read(
         self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
@@ -254,7 +280,10 @@ class EngineTerminals:
         await self._engine.as_(by).control(process, ResizeWindow(rows=rows, cols=cols))
 
     async def close(self, terminal_id: str, by: Owner) -> None:
-        """Hang up, as a terminal that is closed does; what does not heed that is ended. Returns when all is gone."""
+        """Hang up, as a terminal that is closed does; what does not heed that is ended.
+
+        Returns when all is gone.
+        """
         process, _ = await self._find(terminal_id, by)
         acting = self._engine.as_(by)
         try:
@@ -267,10 +296,11 @@ class EngineTerminals:
                 await self._engine.controls.control(
                     process, SignalProcess(signal=signal.SIGHUP, whole_tree=True)
                 )
-                # What Ctrl-Z has stopped.
-                await self._engine.controls.control(
-                    process, SignalProcess(signal=signal.SIGCONT, whole_tree=True)
-                )
+                with contextlib.suppress(InvalidState):  # nothing is left: its end is waited for all the same
+                    # What Ctrl-Z has stopped.
+                    await self._engine.controls.control(
+                        process, SignalProcess(signal=signal.SIGCONT, whole_tree=True)
+                    )
                 async with asyncio.timeout(_HUNG_UP_S):
                     await until(process, lambda one: one.is_complete and not one.record.descendants)
         if process.is_complete and not process.record.descendants:

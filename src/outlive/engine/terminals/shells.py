@@ -1,4 +1,7 @@
-"""How the shell of a terminal is started: which program, with which start file of ours. Asks the file system."""
+"""How the shell of a terminal is started: which program, with which start file of ours.
+
+Asks the file system.
+"""
 
 import contextlib
 import os
@@ -7,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from outlive.core.errors import StartFailed
-from outlive.core.terminal import ShellKind
+from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.engine.commands.resolver import find_program
-from outlive.protocols.terminal.typed import prompts
+from outlive.protocols.terminal.typed import KILL_LINE, prompts
 
 _FILES = Path(__file__).with_name("start_files")
 _KINDS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}
@@ -19,13 +22,15 @@ _BEGINS: Mapping[ShellKind, str] = {
     "bash": 'exec "$1" --init-file "$2" -i',
     "fish": 'exec "$1" --interactive --init-command "source \'$2\'"',
 }
-# What an account may have for a shell although no person can type to it, and shells whose quoting is another one.
+# What an account may have for a shell although no person can type to it, and shells whose quoting is another
+# one.
 _NO_SHELLS = frozenset({"nologin", "false", "true", "git-shell", "csh", "tcsh"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """A shell that marks its prompts: the words that start it, what it needs in the environment, and the file it reads.
+    """A shell that marks its prompts: the words that start it, what it needs in the environment, and the file
+    it reads.
 
     `script` is that file's content where the file itself is out of reach.
     """
@@ -73,9 +78,11 @@ def find_terminal_shell(
 
 
 def distant_terminal_shell(wanted: str | None, key: str, *, is_bare: bool) -> Shell:
-    """Return the shell of a new terminal in a container or on a node, of whose programs nothing is known here.
+    """Return the shell of a new terminal in a container or on a node, of whose programs nothing is known
+    here.
 
-    It is sh, unless one is named. What it is to read at its start goes over as a script, whose path there is the last word.
+    It is sh, unless one is named. What it is to read at its start goes over as a script, whose path there is
+    the last word.
     """
     program = wanted or "sh"
     kind = _KINDS.get(os.path.basename(program), "sh")
@@ -88,6 +95,24 @@ def distant_terminal_shell(wanted: str | None, key: str, *, is_bare: bool) -> Sh
         return Shell(kind="sh", argv=(program, *words), env=prompts(key), start_file=None)
     script = (_FILES / _START_FILES[kind]).read_text()
     return Shell(kind=kind, argv=("sh", "-c", begins, "sh", program), env=env, start_file=None, script=script)
+
+
+def marking(pid: int | None, note: TerminalNote) -> bytes | None:
+    """Return what is typed at a prompt so that its shell reads our start file; None where that shell is not
+    the terminal's kind. Blocking.
+    """
+    try:
+        program = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")[0]
+    except OSError:
+        return None
+    if note.shell == "sh" or _KINDS.get(os.path.basename(program.removeprefix("-"))) != note.shell:
+        return None
+    file = _FILES / _START_FILES[note.shell]
+    if note.shell == "zsh":
+        file /= ".zshrc"
+    # A blank before it keeps it out of most histories. The user's own start file is not read a second time.
+    words = f" export OUTLIVE_TERMINAL_KEY={note.key} OUTLIVE_TERMINAL_BARE=1; . '{_quoted(str(file))}'\r"
+    return KILL_LINE + words.encode()
 
 
 def _started(program: str, key: str, environment: Mapping[str, str], *, is_bare: bool) -> Shell:

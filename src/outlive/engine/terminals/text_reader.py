@@ -1,4 +1,7 @@
-"""Text of a terminal in one of three forms, within a budget: `read_text`, a `TerminalExtent`. Nothing is consumed."""
+"""Text of a terminal in one of three forms, within a budget: `read_text`, a `TerminalExtent`.
+
+Nothing is consumed.
+"""
 
 import asyncio
 import re
@@ -31,7 +34,9 @@ _PER_CHARACTER = 4  # bytes that are read for a character of clean text, escape 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TerminalExtent:
-    """A piece of a terminal's output as text; `cursor` is where to read on, `redacted` how many secrets are stars in it."""
+    """A piece of a terminal's output as text; `cursor` is where to read on, `redacted` how many secrets are
+    stars in it.
+    """
 
     text: str
     cursor: str
@@ -42,7 +47,9 @@ class TerminalExtent:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Bytes from offset `start` on, where stars for secrets are among them, and whether some before them are gone."""
+    """Bytes from offset `start` on, where stars for secrets are among them, and whether some before them are
+    gone.
+    """
 
     start: int
     data: bytes
@@ -62,7 +69,8 @@ class _Read:
 async def read_text(
     process: Process, *, form: Form, cursor: str | None, budget: int, window: tuple[int, int] | None
 ) -> TerminalExtent:
-    """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has now, None when it has none any more.
+    """Return output from a cursor on, or the newest; `window` is the size (rows, columns) that a screen has
+    now, None when it has none any more.
 
     Raises:
         InvalidRequest: `invalid_cursor`; `invalid_params`: a screen from a cursor.
@@ -141,7 +149,9 @@ def _lines(read: _Read, data: bytes) -> list[Line]:
 
 
 def _cut(data: bytes) -> bytes:
-    """Return the beginning of a line without what it ends in the middle of: a character, an escape sequence."""
+    """Return the beginning of a line without what it ends in the middle of: a character, an escape
+    sequence.
+    """
     data = data[: len(data) - unfinished_bytes(data)]
     escape = data.rfind(b"\x1b", max(1, len(data) - _SEQUENCE_BYTES))
     return data if escape < 0 else data[:escape]
@@ -170,7 +180,8 @@ async def _screen(process: Process, size: int, budget: int, window: tuple[int, i
     read = _piece(process, max(0, size - _SCREEN_BYTES), _SCREEN_BYTES)
     text = await asyncio.to_thread(_drawn, process, read.start, read.data, window)
     shown = text[:budget]
-    # What was written is not all on the screen, or was drawn several times: no more can be shown than there are runs of stars.
+    # What was written is not all on the screen, or was drawn several times: no more can be shown than there
+    # are runs of stars.
     redacted = min(read.redacted(read.start, read.end), len(_STARS.findall(shown)))
     return TerminalExtent(
         text=shown,

@@ -1,7 +1,8 @@
-"""Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again (promise S3.9).
+"""Extensions that listen themselves: `Dialler` connects to one address of the operator's, again and again
+(promise S3.9).
 
-Imported only when there is an address: the library's client costs the server's start some 40 ms. Serving an open connection
-belongs to `extension`.
+Imported only when there is an address: the library's client costs the server's start some 40 ms. Serving an
+open connection belongs to `extension`.
 """
 
 import asyncio
@@ -39,7 +40,6 @@ class DialledTransport:
     """A socket that this server has opened to an extension."""
 
     def __init__(self, socket: ClientConnection) -> None:
-        """Take an open connection."""
         self._socket = socket
         self._turn = asyncio.Lock()
 
@@ -68,7 +68,9 @@ class DialledTransport:
 
 
 class _Straight(connect):
-    """The library's client without redirections: they would lead to an address that the operator did not choose."""
+    """The library's client without redirections: they would lead to an address that the operator did not
+    choose.
+    """
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Follow nothing."""
@@ -79,7 +81,6 @@ class Dialler:
     """Keeps one address connected."""
 
     def __init__(self, address: str, settings: BridgeSettings, *, serve: Serve) -> None:
-        """Take the address, a ws:// or wss:// one, and the function that serves an open connection."""
         self._address = address
         self._settings = settings
         self._serve = serve

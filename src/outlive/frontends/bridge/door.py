@@ -1,7 +1,8 @@
-"""The bridge's endpoint: extensions that connect at `/`, and those that the server connects to (promises S3.1 and S3.9).
+"""The bridge's endpoint: extensions that connect at `/`, and those that the server connects to (promises S3.1
+and S3.9).
 
-Owns accepting an extension and giving it the terminals that it had before. One connection belongs to `extension`, calls on
-terminals to `host`.
+Owns accepting an extension and giving it the terminals that it had before. One connection belongs to
+`extension`, calls on terminals to `host`.
 """
 
 import asyncio
@@ -32,8 +33,8 @@ _logger = logging.getLogger(__name__)
 
 PATH = "/"  # promise S3.1
 OWN_HEADER = "outlive-extension"  # "1": it is our own (decision 100)
-# An extension that connects again may still have an old connection, which looks alive. An old one that lives answers a ping
-# within this.
+# An extension that connects again may still have an old connection, which looks alive. An old one that lives
+# answers a ping within this.
 _PROBE_S = 3.0
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
@@ -178,7 +179,9 @@ class BridgeFrontend:
 
 
 class _AtPort(WebSocketRoute):
-    """A path of one port only: at other ports a client means another frontend, and must not become an extension."""
+    """A path of one port only: at other ports a client means another frontend, and must not become an
+    extension.
+    """
 
     def __init__(self, path: str, endpoint: Callable[..., object], *, port: int | None) -> None:
         """Serve `path` on one TCP port and the Unix socket."""

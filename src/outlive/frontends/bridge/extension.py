@@ -1,7 +1,9 @@
-"""One connected extension: `Extension` pings it, sends requests and matches the answers, until the socket closes.
+"""One connected extension: `Extension` pings it, sends requests and matches the answers, until the socket
+closes.
 
-Nothing of it outlives `run`: a request that still waits then gets the outcome `Gone`, which means that its effect is not known.
-Whether a request may be sent again is decided by `host`; the messages' form belongs to `protocols.bridge`.
+Nothing of it outlives `run`: a request that still waits then gets the outcome `Gone`, which means that its
+effect is not known. Whether a request may be sent again is decided by `host`; the messages' form belongs to
+`protocols.bridge`.
 """
 
 import asyncio

@@ -1,11 +1,12 @@
 """Terminals that VS Code shows: `VsCodeTerminals`, the host with the target "vscode".
 
-There are two kinds of extensions. One that speaks the documented protocol has VS Code's own terminals: commands are typed into
-them, and their output does not come here. Our own extension shows terminals of the engine; every call on these goes to the
-engine's host. Which terminals there are is remembered by `terminal_owners`; one connection belongs to `extension`.
+There are two kinds of extensions. One that speaks the documented protocol has VS Code's own terminals:
+commands are typed into them, and their output does not come here. Our own extension shows terminals of the
+engine; every call on these goes to the engine's host. Which terminals there are is remembered by
+`terminal_owners`; one connection belongs to `extension`.
 
-A request of unknown effect is reported so, and never sent again. Only a request of which nothing was written to a socket is sent to
-the extension that comes back (promise S3.4.once).
+A request of unknown effect is reported so, and never sent again. Only a request of which nothing was written
+to a socket is sent to the extension that comes back (promise S3.4.once).
 """
 
 import asyncio
@@ -47,7 +48,10 @@ _logger = logging.getLogger(__name__)
 
 
 class VsCodeTerminals:
-    """The terminals of all extensions together. A `TerminalHost`; offered to `Terminals` while an extension may have any."""
+    """The terminals of all extensions together.
+
+    A `TerminalHost`; offered to `Terminals` while an extension may have any.
+    """
 
     def __init__(
         self,
@@ -58,7 +62,6 @@ class VsCodeTerminals:
         own: OwnExtensions,
         settings: BridgeSettings,
     ) -> None:
-        """Take the engine, the terminals of all hosts, the extensions' terminals and their file, and the settings."""
         self._engine = engine
         self._terminals = terminals
         self._owners = seats
@@ -76,7 +79,10 @@ class VsCodeTerminals:
         return VSCODE
 
     def offer(self) -> None:
-        """Offer the terminals while an extension is connected or may come back; to be called at every change of that."""
+        """Offer the terminals while an extension is connected or may come back.
+
+        To be called at every change of that.
+        """
         if len(self._owners):
             self._terminals.add(self)
         else:
@@ -111,8 +117,8 @@ class VsCodeTerminals:
         """Have a command typed; `output` is the extension's answer (promise S3.3).
 
         Raises:
-            OutliveError: As in the contract; `extension_away`: nothing was sent; `extension_lost`: whether it ran is
-                not known; `extension_failed`: the extension reports an error.
+            OutliveError: As in the contract; `extension_away`: nothing was sent; `extension_lost`: whether it
+                ran is not known; `extension_failed`: the extension reports an error.
         """
         found = self._owners.find(terminal_id, by.principal)
         if found is None:
@@ -146,7 +152,9 @@ class VsCodeTerminals:
     async def read(
         self, terminal_id: str, by: Owner, *, form: Form = "clean", cursor: str | None = None, budget: int
     ) -> TerminalText:
-        """Return the text of a terminal of the engine; VS Code does not report what its own terminals show."""
+        """Return the text of a terminal of the engine; VS Code does not report what its own terminals
+        show.
+        """
         host = self._readable(terminal_id, by)
         return await host.read(terminal_id, by, form=form, cursor=cursor, budget=budget)
 
@@ -159,7 +167,9 @@ class VsCodeTerminals:
         await self._readable(terminal_id, by).resize(terminal_id, rows, cols, by)
 
     async def close(self, terminal_id: str, by: Owner) -> None:
-        """Close a terminal. It is forgotten also when the extension reports a failure: most likely it was closed before.
+        """Close a terminal.
+
+        It is forgotten also when the extension reports a failure: most likely it was closed before.
 
         Raises:
             OutliveError: As in `execute`.
@@ -229,7 +239,10 @@ class VsCodeTerminals:
 
     def _readable(self, terminal_id: str, by: Owner) -> TerminalHost:
         if self._owners.find(terminal_id, by.principal) is not None:
-            text = f"The terminal {terminal_id!r} is VS Code's own: what it shows and takes does not come by here."
+            text = (
+                f"The terminal {terminal_id!r} is VS Code's own: what it shows and takes does not "
+                "come by here."
+            )
             hint = (
                 'Run commands in it, use a terminal of the target "engine", or connect the extension outlive.'
             )
@@ -294,7 +307,9 @@ def _check_plain(wanted: NewTerminal) -> None:
 async def _ask_owner(
     seat: OwnedTerminals, kind: RequestKind, make: Callable[[str], bytes], settings: BridgeSettings
 ) -> "asyncio.Future[Outcome]":
-    """Send a request to a seat's extension, waiting for one that went away a moment ago; return a future of its outcome.
+    """Send a request to a seat's extension, waiting for one that went away a moment ago.
+
+    Return a future of its outcome.
 
     Args:
         seat: The seat of the extension.

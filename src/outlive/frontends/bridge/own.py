@@ -1,7 +1,8 @@
-"""Our own extensions, which understand more than the documented protocol: they show terminals of the engine (decision 100).
+"""Our own extensions, which understand more than the documented protocol: they show terminals of the engine
+(decision 100).
 
-Output and input of these terminals go over /ws/terminal/{id}, another frontend. Here the extensions are only notified which
-terminals exist, and which have ended.
+Output and input of these terminals go over /ws/terminal/{id}, another frontend. Here the extensions are only
+notified which terminals exist, and which have ended.
 """
 
 import contextlib
@@ -22,7 +23,6 @@ class OwnExtensions:
     """Follows the engine's terminals for every extension of ours that is connected."""
 
     def __init__(self, engine: Engine, terminals: Terminals) -> None:
-        """Take the engine, which reports ends, and the hosts of terminals."""
         self._engine = engine
         self._terminals = terminals
         self._shown: dict[Extension, _Shown] = {}
@@ -73,6 +73,7 @@ class OwnExtensions:
             new = NewTerminal(name=wanted.terminal_name, cwd=wanted.cwd)
             terminal = await self._terminals.host(ENGINE).create(new, by)
         except OutliveError as error:
+            self._engine.redaction.finish(error)
             refusal = requests.failed(wanted.request_id, error.message, code=error.code, hint=error.hint)
             await extension.send(refusal)
             return

@@ -1,25 +1,26 @@
-"""The terminals in VS Code that the bridge knows: `TerminalOwners`, with one entry (seat) for each extension, and `StateFile`.
+"""The terminals in VS Code that the bridge knows: `TerminalOwners`, with one entry (seat) for each extension,
+and `StateFile`.
 
-An entry is kept while its extension is away. The documented protocol has no name for an extension, so it is recognized by its
-process when it connects again. Where the process is not known (another machine, a container), the extension is taken for the only
-one of its principal and host that is away. A wrong guess would type a command into another user's window, so in doubt no terminal
-is given back.
+An entry is kept while its extension is away. The documented protocol has no name for an extension, so it is
+recognized by its process when it connects again. Where the process is not known (another machine, a
+container), the extension is taken for the only one of its principal and host that is away. A wrong guess
+would type a command into another user's window, so in doubt no terminal is given back.
 
 `StateFile` keeps the terminals across restarts of the server. Requests to an extension belong to `host`.
 """
 
 import asyncio
-import contextlib
 import logging
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from outlive.core.documents import checked_json
 from outlive.core.identity import is_process_id
 from outlive.frontends.bridge.extension import Extension
+from outlive.kernel.files import read_any, write_whole
 
 _MAX_AWAY = 256  # of extensions that are away; beyond it the oldest are forgotten
 
@@ -28,8 +29,8 @@ _MAX_AWAY = 256  # of extensions that are away; beyond it the oldest are forgott
 class BridgeTerminal:
     """One terminal in VS Code.
 
-    `terminal_id` is the name for callers: the extension's own name (`own_id`), unless that is taken. `principal` is its owner.
-    `is_busy`: a command was sent to it and not answered yet.
+    `terminal_id` is the name for callers: the extension's own name (`own_id`), unless that is taken.
+    `principal` is its owner. `is_busy`: a command was sent to it and not answered yet.
     """
 
     terminal_id: str
@@ -55,7 +56,6 @@ class OwnedTerminals:
     __slots__ = ("away_at", "back", "extension", "is_process", "key", "principal", "terminals")
 
     def __init__(self, key: str, principal: str, *, is_process: bool, now: float) -> None:
-        """Begin away, without terminals."""
         self.key = key
         self.principal = principal
         self.is_process = is_process
@@ -97,7 +97,8 @@ class TerminalOwners:
         """Begin with none.
 
         Args:
-            trusted_s: How long an extension whose process is not known may be away and still get its terminals back.
+            trusted_s: How long an extension whose process is not known may be away and still get its
+                terminals back.
             lives: Returns whether the process of a key still runs.
             clock: Monotonic seconds.
         """
@@ -115,9 +116,12 @@ class TerminalOwners:
         return len(self._owners)
 
     async def probe(self, key: str, principal: str, *, patience_s: float) -> None:
-        """Ping the extensions that are connected under a key; one that does not answer counts as away from now on.
+        """Ping the extensions that are connected under a key.
 
-        After a broken network an extension connects again long before this side notices that its old connection is dead.
+        One that does not answer counts as away from now on.
+
+        After a broken network an extension connects again long before this side notices that its old
+        connection is dead.
         """
         known = [seat.extension for seat in self._owners if (seat.key, seat.principal) == (key, principal)]
         await asyncio.gather(*(one.probe(patience_s) for one in known if one is not None))
@@ -154,7 +158,9 @@ class TerminalOwners:
         self.prune()
 
     def prune(self) -> None:
-        """Forget terminals that cannot return: those of an ended process, or of an unknown one that was away too long."""
+        """Forget terminals that cannot return: those of an ended process, or of an unknown one that was away
+        too long.
+        """
         now = self._clock()
         self._owners = [
             seat for seat in self._owners if seat.extension is not None or self._may_return(seat, now)
@@ -164,7 +170,8 @@ class TerminalOwners:
             self._owners.remove(seat)
 
     def add(self, seat: OwnedTerminals, own_id: str, name: str, principal: str) -> BridgeTerminal | None:
-        """Record a terminal that an extension has opened; None when its name is that of another principal's terminal.
+        """Record a terminal that an extension has opened; None when its name is that of another principal's
+        terminal.
 
         An older terminal of the same principal with this name is gone: the extension must have started anew.
         """
@@ -175,7 +182,8 @@ class TerminalOwners:
             del seat.terminals[before.terminal_id]
         taken = {terminal_id for known in self._owners for terminal_id in known.terminals}
         terminal_id, number = own_id, 2
-        # Extensions number their terminals by themselves, so names repeat. None may look like a terminal of the engine.
+        # Extensions number their terminals by themselves, so names repeat. None may look like a terminal of
+        # the engine.
         while terminal_id in taken or is_process_id(terminal_id):
             terminal_id, number = f"{own_id}~{number}", number + 1
         terminal = BridgeTerminal(terminal_id=terminal_id, own_id=own_id, name=name, principal=principal)
@@ -220,7 +228,7 @@ class TerminalOwners:
         Raises:
             ValueError: It is no such document.
         """
-        kept: Sequence[_KeptOwner] = msgspec.json.decode(document, type=list[_KeptOwner])
+        kept: Sequence[_KeptOwner] = msgspec.json.decode(checked_json(document), type=list[_KeptOwner])
         for one in kept:
             seat = OwnedTerminals(one.key, one.principal, is_process=one.is_process, now=self._clock())
             seat.terminals = {
@@ -265,22 +273,12 @@ class StateFile:
                 return
             self._kept, content = self._newest, self._document()
             try:
-                await asyncio.to_thread(self._write, content)
+                await asyncio.to_thread(write_whole, self._path, content)
             except OSError as error:
                 _logger.warning("the bridge's terminals cannot be kept", extra={"reason": error.strerror})
 
     def _read(self) -> bytes:
         try:
-            with open(self._path, "rb") as file:
-                return file.read(_MAX_BYTES)
+            return read_any(self._path, most=_MAX_BYTES)
         except OSError:
             return b""
-
-    def _write(self, content: bytes) -> None:
-        new = f"{self._path}.new"
-        with contextlib.suppress(FileNotFoundError):  # left by a server that was killed
-            os.unlink(new)
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(content)
-        os.rename(new, self._path)

@@ -1,7 +1,8 @@
-"""The socket to one extension (`BridgeTransport`, opened by either side), and the bridge's settings (`BridgeSettings`).
+"""The socket to one extension (`BridgeTransport`, opened by either side), and the bridge's settings
+(`BridgeSettings`).
 
-Frames go in and out; what they mean belongs to `extension`. A message may be sent again only if nothing of it was written
-(promise S3.4.once), so `send` reports that exactly.
+Frames go in and out; what they mean belongs to `extension`. A message may be sent again only if nothing of it
+was written (promise S3.4.once), so `send` reports that exactly.
 """
 
 import asyncio
@@ -53,7 +54,6 @@ class AcceptedTransport:
     """A socket that an extension has opened to this server."""
 
     def __init__(self, websocket: WebSocket) -> None:
-        """Take an accepted WebSocket of this server."""
         self._websocket = websocket
         raw: dict[str, Any] = (websocket.scope.get("extensions") or {})[EXTENSION]
         self._writable: asyncio.Event = raw["writable"]
@@ -88,9 +88,10 @@ class AcceptedTransport:
 class BridgeSettings:
     """Times are seconds, sizes bytes.
 
-    `ping_s` is the time between two pings, `timeout_s` the time for an answer, `redial_s` the time between two attempts to
-    connect to one of `dial`. Requests wait `return_s` for an extension that is gone, three times its own pause before it connects
-    again. One whose process is not known gets its terminals back within `trusted_s`.
+    `ping_s` is the time between two pings, `timeout_s` the time for an answer, `redial_s` the time between
+    two attempts to connect to one of `dial`. Requests wait `return_s` for an extension that is gone, three
+    times its own pause before it connects again. One whose process is not known gets its terminals back
+    within `trusted_s`.
     """
 
     ping_s: float = 30.0

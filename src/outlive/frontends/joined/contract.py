@@ -1,4 +1,6 @@
-"""What the parts of `joined` are to each other, so that the library's client is loaded only where a gateway was joined."""
+"""What the parts of `joined` are to each other, so that the library's client is loaded only where a gateway
+was joined.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,7 +30,9 @@ class KeptGateway(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DialSettings:
-    """`instance`: how this server names itself while it lives; `max_message_bytes`: the largest message that is taken."""
+    """`instance`: how this server names itself while it lives; `max_message_bytes`: the largest message that
+    is taken.
+    """
 
     instance: str
     max_message_bytes: int

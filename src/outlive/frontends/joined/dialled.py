@@ -1,11 +1,11 @@
-"""A connection that this machine has opened to a gateway: `dial`, `Spare` while it lies ready, and `accepted`, as a session serves it.
+"""A connection that this machine has opened to a gateway: `dial`, `Spare` while it lies ready, and
+`accepted`, as a session serves it.
 
 Imported only where a gateway was joined: the library's client costs the server's start some 40 ms.
 """
 
 import asyncio
 import contextlib
-import json
 import ssl
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -15,6 +15,7 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, InvalidURI
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import SLUGS, AccessDenied, BackendUnavailable, OutliveError, error_from_slug
 from outlive.protocols.joined import (
     INSTANCE_HEADER,
@@ -27,13 +28,16 @@ from outlive.protocols.joined import (
 
 _OPEN_S = 10.0
 _BEAT_S, _ANSWER_S = 2.0, 3.0  # a link that was cut is noticed within 5 s here as well as there
-# While a connection is served, output may fill it, and an answer comes behind that: this only finds what is gone for good.
+# While a connection is served, output may fill it, and an answer comes behind that: this only finds what is
+# gone for good.
 _SERVED_PING_S, _SERVED_ANSWER_S = 15.0, 60.0
 _LOST = "The gateway has ended the connection, or says nothing."
 
 
 class _Direct(connect):
-    """The library's client without redirections: they would lead a credential to an address that no operator chose."""
+    """The library's client without redirections: they would lead a credential to an address that no operator
+    chose.
+    """
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         """Follow nothing."""
@@ -84,7 +88,7 @@ async def dial(url: str, secret: str, *, ca: str, instance: str, max_message_byt
 
 def _refusal(status: int, body: bytes) -> OutliveError:
     try:
-        answer = json.loads(body)
+        answer = decode_json(body)
         slug, message, hint = str(answer["error"]), str(answer["message"]), str(answer["hint"])
     except (ValueError, KeyError, TypeError):
         slug, message, hint = "", f"What answers there takes no nodes (HTTP {status}).", ""
@@ -101,11 +105,12 @@ class Spare:
     """
 
     def __init__(self, connection: ClientConnection) -> None:
-        """Take one that was just opened."""
         self.connection = connection
 
     async def hear(self, *, patience_s: float | None = None) -> ToNode:
-        """Return what the gateway says next; without `patience_s`, however long that takes while it answers pings.
+        """Return what the gateway says next.
+
+        Without `patience_s`, however long that takes while it answers pings.
 
         Raises:
             BackendUnavailable: `server_lost`: it has ended the connection, or says nothing.
@@ -144,7 +149,9 @@ class Spare:
 
 
 def accepted(connection: ClientConnection, query: Mapping[str, str]) -> WebSocket:
-    """Return a connection that was dialled as one that came in with such a query, for the code that serves those."""
+    """Return a connection that was dialled as one that came in with such a query, for the code that serves
+    those.
+    """
     is_begun = False
 
     async def receive() -> Message:

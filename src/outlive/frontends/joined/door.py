@@ -1,11 +1,12 @@
 """Where nodes dial in: `NodeDoor`, one WebSocket path, and `NodeSocket`, one connection that came there.
 
-The guard has checked that the caller shows a code or a credential. Here it gets its next credential, a second machine with the same
-one is told from a node that has come back, and the connection becomes its lane's spare (decision 211). What is said over it later is
-the client's: here frames are only read, so that an end is noticed also while no caller waits for one.
+The guard has checked that the caller shows a code or a credential. Here it gets its next credential, a second
+machine with the same one is told from a node that has come back, and the connection becomes its lane's spare
+(decision 211). What is said over it later is the client's: here frames are only read, so that an end is
+noticed also while no caller waits for one.
 
-Whatever a machine with one code sends, it costs little: few connections of a node wait to be let in, and each holds one small frame
-until it is used.
+Whatever a machine with one code sends, it costs little: few connections of a node wait to be let in, and each
+holds one small frame until it is used.
 """
 
 import asyncio
@@ -45,10 +46,12 @@ _logger = logging.getLogger(__name__)
 _KEPT_S = 10.0  # to write a small file; a disk that takes longer is no place for commands either
 _LIVES_S = 3.0  # as long as a node may take to answer a heartbeat (`backends.remote.link`)
 _RENEWED_S = 86400.0  # a node that stays connected for months gets another credential each day
-_FRAMES = 4  # of up to 256 KiB that wait in memory, as in the client's own connections; the rest stays in the socket
+# of up to 256 KiB that wait in memory, as in the client's own connections; the rest stays in the socket
+_FRAMES = 4
 _HELD_BYTES = 1024 * 1024  # and of larger ones: what waits beside one frame, however many of them there are
 _SMALL_BYTES = 64 * 1024  # of a frame before a session: `kept` with the labels that people write
-# A node dials one connection at a time; more of them wait only where its link was cut and it has come back meanwhile.
+# A node dials one connection at a time; more of them wait only where its link was cut and it has come back
+# meanwhile.
 _MOST_WAITING = 4
 _POLICY_VIOLATION = 1008
 
@@ -62,7 +65,6 @@ class NodeSocket:
     """
 
     def __init__(self, websocket: WebSocket, instance: str) -> None:
-        """Take an accepted WebSocket, and how the node's server names itself."""
         self.instance = instance
         self.ended = asyncio.Event()
         self.is_lost = False
@@ -186,10 +188,12 @@ class NodeSocket:
 
 
 class NodeDoor:
-    """Takes the connections of nodes. Its routes belong behind the guard, which lets in what `keys` finds, and nothing else."""
+    """Takes the connections of nodes.
+
+    Its routes belong behind the guard, which lets in what `keys` finds, and nothing else.
+    """
 
     def __init__(self, keys: NodeKeys, nodes: JoinedNodes, *, renewed_s: float = _RENEWED_S) -> None:
-        """Take what nodes show, and where their connections are taken from."""
         self._keys = keys
         self._nodes = nodes
         self._renewed_s = renewed_s
@@ -226,8 +230,8 @@ class NodeDoor:
             finally:
                 socket.close()
                 if not socket.is_lost:
-                    # At once: what lies behind a dead link is never answered. Suppressed: it has just been closed, or is being
-                    # closed because the server stops.
+                    # At once: what lies behind a dead link is never answered. Suppressed: it has just been
+                    # closed, or is being closed because the server stops.
                     with contextlib.suppress(RuntimeError, WebSocketException):
                         websocket.scope["state"][PEER].hang_up()
 
@@ -243,7 +247,9 @@ class NodeDoor:
                 del self._waiting[node]
 
     async def _let_in(self, socket: NodeSocket, key: NodeKey) -> NodeKey | None:
-        """Let a connection in, and return the key by which the node is known from now on; None where it has ended, or is refused."""
+        """Let a connection in, and return the key by which the node is known from now on; None where it has
+        ended, or is refused.
+        """
         lane = self._nodes.lane(key.node)
         try:
             async with _turn(lane, socket):
@@ -296,23 +302,29 @@ class NodeDoor:
         return await self._keys.kept(key, credential, answer.labels)
 
     async def _check_alone(self, lane: Lane, socket: NodeSocket, key: NodeKey) -> None:
-        """Refuse another machine that shows the credential of a node that lives; one that was invited anew may replace it.
+        """Refuse another machine that shows the credential of a node that lives.
+
+        One that was invited anew may replace it.
 
         Raises:
             InvalidState: `node_busy`.
         """
         if key.is_code:
             return
-        text = f"Another machine is connected as {key.node!r} with the same credential; this one needs an invitation of its own."
+        text = (
+            f"Another machine is connected as {key.node!r} with the same credential; this one needs "
+            "an invitation of its own."
+        )
         spare = lane.ready()
-        # A node whose machine was restarted has left a connection here that looks open: only an answer shows that it lives.
+        # A node whose machine was restarted has left a connection here that looks open: only an answer shows
+        # that it lives.
         if isinstance(spare, NodeSocket) and spare.instance != socket.instance and lane.withdraw(spare):
             if await spare.lives():
                 await lane.offer(spare)
                 raise InvalidState("node_busy", text)
             spare.close()
-        # Those in use are asked by whatever uses them, and ended within 4.5 s of silence. There may be no spare: the node has not
-        # dialled the next one yet.
+        # Those in use are asked by whatever uses them, and ended within 4.5 s of silence. There may be no
+        # spare: the node has not dialled the next one yet.
         if any(one.instance != socket.instance for one in lane.opened()):
             raise InvalidState("node_busy", text)
 

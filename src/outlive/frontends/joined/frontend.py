@@ -23,7 +23,6 @@ class JoinedFrontend:
     """
 
     def __init__(self, layout: Layout, *, max_message_bytes: int) -> None:
-        """Take the state folder, and the size of the largest message; nothing is opened."""
         self.nodes = JoinedNodes()
         self._layout = layout
         self._max_message_bytes = max_message_bytes

@@ -1,7 +1,8 @@
 """One server that this machine has joined: `Gateway`, dialled for ever, over which it runs commands here.
 
-One connection lies ready there. Once the gateway takes it, it is served as an accepted one is, and the next is dialled. A new
-credential is on disk before it is acknowledged, so that a crash in between leaves one that counts (decision 211).
+One connection lies ready there. Once the gateway takes it, it is served as an accepted one is, and the next
+is dialled. A new credential is on disk before it is acknowledged, so that a crash in between leaves one that
+counts (decision 211).
 """
 
 import asyncio
@@ -27,11 +28,14 @@ _WELCOME_S = (
 )
 # As a gateway looks for the nodes that it dials (`backends.remote.link.Pauses`).
 _FIRST_S, _LONGEST_S, _REFUSED_S = 0.1, 15.0, 30.0
-_SHORT_S = 1.0  # a session that ends within it was of no use: a gateway that ends each costs a dial and a new credential, again and again
+# a session that ends within it was of no use: a gateway that ends each costs a dial and a new credential,
+# again and again
+_SHORT_S = 1.0
 
 
 async def let_in(spare: Spare, entry: GatewayEntry, files: GatewayFiles) -> GatewayEntry:
-    """Return what is kept of a gateway from now on, once it has let this machine in over a connection that was just opened.
+    """Return what is kept of a gateway from now on, once it has let this machine in over a connection that
+    was just opened.
 
     Raises:
         OSError: The first credential cannot be kept; a later one that cannot is given back.
@@ -44,7 +48,10 @@ async def let_in(spare: Spare, entry: GatewayEntry, files: GatewayFiles) -> Gate
 
 
 async def _keep(spare: Spare, credential: str, entry: GatewayEntry, files: GatewayFiles) -> GatewayEntry:
-    """Put a new credential on disk, then acknowledge it; where the disk is full the old one goes on counting."""
+    """Put a new credential on disk, then acknowledge it.
+
+    Where the disk is full the old one goes on counting.
+    """
     kept = replace(entry, credential=credential or entry.credential)
     if credential:
         writing = asyncio.ensure_future(asyncio.to_thread(files.put, kept))
@@ -79,7 +86,6 @@ class Gateway:
         settings: DialSettings,
         spare: Spare | None = None,
     ) -> None:
-        """Take what is kept of it and where, what serves it, and a connection that it has let in already, if there is one."""
         self._spare = spare
         self.entry = entry
         self._files = files
@@ -181,7 +187,8 @@ class Gateway:
         self._reason = error.message
 
     def _pause(self, error: OutliveError) -> float:
-        # "node_busy": a machine that was cut off, and whose connections of before are not known to be dead yet.
+        # "node_busy": a machine that was cut off, and whose connections of before are not known to be dead
+        # yet.
         if not isinstance(error, BackendUnavailable) and error.code != "node_busy":
             return _REFUSED_S * _jitter()
         pause, self._pause_s = self._pause_s, min(self._pause_s * 2, _LONGEST_S)

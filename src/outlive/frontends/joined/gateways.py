@@ -1,4 +1,5 @@
-"""The servers that this machine has joined as a node: `JoinedGateways` joins, leaves and keeps them connected.
+"""The servers that this machine has joined as a node: `JoinedGateways` joins, leaves and keeps them
+connected.
 
 See `engine.machines.nodes.Gateways` for what is asked of it; one of them is `gateway`'s.
 """
@@ -29,7 +30,6 @@ class JoinedGateways:
     """All of them. `async with` keeps them connected; on one event loop."""
 
     def __init__(self, layout: Layout, door: SessionDoor, *, max_message_bytes: int) -> None:
-        """Take where they are kept, and what serves them; nothing is read yet."""
         self._files = GatewayFiles(layout)
         self._door = door
         self._max_message_bytes = max_message_bytes
@@ -123,12 +123,12 @@ class JoinedGateways:
         )
         if known is not None:
             return known
-        name = gateway_name(url)
-        # An earlier version had called another port of that host so.
-        return name if name not in self._kept else f"{name}:{JSONRPC_PORT}"
+        return gateway_name(url)
 
     def _named(self, word: str) -> str | None:
-        """Return the name of the gateway that a caller means by its name, its address, or its host where one alone has that."""
+        """Return the name of the gateway that a caller means by its name, its address, or its host where one
+        alone has that.
+        """
         if word in self._kept:
             return word
         places = {one: _place_of(kept.entry.url) for one, (kept, _) in self._kept.items()}
@@ -159,7 +159,8 @@ def node_url(text: str) -> str:
     """Return where a gateway takes nodes, from an address of its JSON-RPC port.
 
     Raises:
-        InvalidRequest: It is no address, or leads over a network without TLS: the credential and all commands would be read there.
+        InvalidRequest: It is no address, or leads over a network without TLS: the credential and all commands
+        would be read there.
     """
     try:
         url = websocket_url(text)
@@ -175,10 +176,12 @@ def node_url(text: str) -> str:
 
 
 def gateway_name(url: str) -> str:
-    """Return what the gateway at an address of `node_url` is called: its host, and what else is not the usual.
+    """Return what the gateway at an address of `node_url` is called: its host, and what else is not the
+    usual.
 
-    What a gateway starts here belongs to its name, so that no other address may ever get the same one: behind tunnels all gateways have
-    one host, and one after the other would be the owner of what all of them have started.
+    What a gateway starts here belongs to its name, so that no other address may ever get the same one: behind
+    tunnels all gateways have one host, and one after the other would be the owner of what all of them have
+    started.
     """
     host, port, path = _place_of(url)
     if path != NODE_PATH:

@@ -1,6 +1,8 @@
-"""One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the socket.
+"""One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the
+socket.
 
-`continuations` finds what goes on for a client that has come back: which processes, from where, in which format.
+`continuations` finds what goes on for a client that has come back: which processes, from where, in which
+format.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from outlive import PROTOCOL
 from outlive.core.cursor import Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -97,7 +100,8 @@ async def _find(context: Context, process_id: str) -> Process | None:
 
 _logger = logging.getLogger(__name__)
 
-# WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to define).
+# WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to
+# define).
 _POLICY_VIOLATION = 1008
 _INTERNAL_ERROR = 1011
 _TRY_AGAIN_LATER = 1013
@@ -132,7 +136,6 @@ class Connection:
         take: Take,
         terminals: TerminalCalls,
     ) -> None:
-        """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
         self._outbox = outbox
         self._engine = engine
@@ -189,6 +192,7 @@ class Connection:
 
     async def refuse(self, error: OutliveError) -> None:
         """Send the reason why the client is not served (an error without a request), and close."""
+        self._engine.redaction.finish(error)
         await self._outbox.send(text_frame(encode_error(NULL_ID, error)))
         await self._close(_POLICY_VIOLATION if isinstance(error, InvalidRequest) else _TRY_AGAIN_LATER)
 
@@ -213,7 +217,10 @@ class Connection:
                 await self._websocket.close(code)
 
     async def _converse(self, context: Context, resumption: Resumption, *, is_resumed: bool) -> None:
-        """Greet the client, continue its processes, then answer until the socket ends. Outermost loop of the task."""
+        """Greet the client, continue its processes, then answer until the socket ends.
+
+        Outermost loop of the task.
+        """
         try:
             session = context.session
             followed: list[Continuation] = []
@@ -235,6 +242,7 @@ class Connection:
         params: ConnectedMembers = {
             "session_id": context.session.session_id,
             "version": self._settings.version,
+            "protocol": PROTOCOL,
             "capabilities": {
                 "methods": sorted(METHODS),
                 "output": list(get_args(OutputMode)),
@@ -256,7 +264,8 @@ class Connection:
     async def _receive(self, context: Context) -> None:
         """Take frames until the socket ends."""
         for number in itertools.count(1):
-            # Frames that have come already are received without a pause, 40 000 of them at once: other tasks run in between.
+            # Frames that have come already are received without a pause, 40 000 of them at once: other tasks
+            # run in between.
             if number % TURN_REQUESTS == 0:
                 await asyncio.sleep(0)
             message = await self._websocket.receive()

@@ -1,7 +1,9 @@
-"""What a method is (`Method`), what it may use (`Context`, one for each connection), and what it gives back (`Result`).
+"""What a method is (`Method`), what it may use (`Context`, one for each connection), and what it gives back
+(`Result`).
 
-A method is a coroutine function with the operation's name. `methods_of` reads from its signature what it takes and gives, and from
-`operations.table` how much its caller must be allowed, so that nothing of it is said a second time.
+A method is a coroutine function with the operation's name. `methods_of` reads from its signature what it
+takes and gives, and from `operations.table` how much its caller must be allowed, so that nothing of it is
+said a second time.
 """
 
 import typing
@@ -31,8 +33,8 @@ _Members = TypeVar("_Members")
 class Result(msgspec.Struct, Generic[_Members], frozen=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
-    `then` is called exactly once, also when the client that asked is gone. With a `payload` the answer is a binary frame, which has
-    these bytes behind a line of JSON.
+    `then` is called exactly once, also when the client that asked is gone. With a `payload` the answer is a
+    binary frame, which has these bytes behind a line of JSON.
     """
 
     members: _Members
@@ -70,7 +72,8 @@ class Context:
         )
 
     async def find(self, word: str | None, project: str | None = None) -> Process:
-        """Return the process that a word means (`engine.lookup`), or without one that which runs in this session.
+        """Return the process that a word means (`engine.lookup`), or without one that which runs in this
+        session.
 
         Raises:
             ProcessNotFound: There is none, or it belongs to another principal.
@@ -98,12 +101,16 @@ class Context:
 
 
 class Concurrency(IntEnum):
-    """How a request runs beside the others of its connection; a batch runs as the last of these that one of its requests has."""
+    """How a request runs beside the others of its connection.
+
+    A batch runs as the last of these that one of its requests has.
+    """
 
     IN_ORDER = 0  # the next request is read after the answer: quick, and the order matters
     STARTS = 1  # side by side, a bounded number: the next ones wait
     LONG = 2  # side by side for as long as it takes: too many are refused
-    LARGE = 3  # side by side, few at a time, since each answer is large: the next ones wait until answers have left
+    # side by side, few at a time, since each answer is large: the next ones wait until answers have left
+    LARGE = 3
 
 
 # Answers one request, whose parameters have the method's shape; the text is the request's id.
@@ -114,7 +121,9 @@ BytesHandler = Callable[[Context, Any, memoryview], Awaitable[Result[Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """One method: `shape` is what it takes, `result` what it gives (a declaration of `protocols.jsonrpc.members`)."""
+    """One method: `shape` is what it takes, `result` what it gives (a declaration of
+    `protocols.jsonrpc.members`).
+    """
 
     name: str
     scope: Scope

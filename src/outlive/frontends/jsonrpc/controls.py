@@ -1,7 +1,8 @@
-"""The methods that act on one process: control, signal, write, close_stdin, resize, relabel, remove and so on.
+"""The methods that act on one process: control, signal, write, close_stdin, resize, relabel, remove and so
+on.
 
-Each stands here whole: what it takes, what it gives, what the engine is asked. A further one is a line in `operations.table`, its
-function here, and its line in `CONTROLS` (docs/jsonrpc.md tells users of it).
+Each stands here whole: what it takes, what it gives, what the engine is asked. A further one is a line in
+`operations.table`, its function here, and its line in `CONTROLS` (docs/jsonrpc.md tells users of it).
 """
 
 import base64
@@ -27,7 +28,10 @@ from outlive.server.shown_output import check_within
 
 
 async def _held(context: Context, process: Process, asked: Awaitable[None]) -> Callable[[], None]:
-    """Do what is asked of a process, whose output waits until the answer is written; return what lets it go on (promise S0.4)."""
+    """Do what is asked of a process, whose output waits until the answer is written.
+
+    Return what lets it go on (promise S0.4).
+    """
     release = context.subscriptions.hold(process.process_id)
     try:
         await asked
@@ -62,7 +66,10 @@ class ControlParams(controls.Control, kw_only=True, frozen=True, forbid_unknown_
 
 
 async def control(context: Context, params: ControlParams, _label: str | None) -> Result[StatusMembers]:
-    """Pause, resume or cancel the whole tree; output waits until the answer is written (promises S0.4, S0.10)."""
+    """Pause, resume or cancel the whole tree.
+
+    Output waits until the answer is written (promises S0.4, S0.10).
+    """
     process = await context.find(params.process_id, params.project)
     match params.verb:
         case "PAUSE":
@@ -171,14 +178,19 @@ async def close_output(
 
 
 class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
-    """`release`: output before `cursor` was delivered and may go; `unbound`: no client will read and release any more."""
+    """`release`: output before `cursor` was delivered and may go; `unbound`: no client will read and release
+    any more.
+    """
 
     cursor: str = "0"
     unbound: bool = False
 
 
 async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result[StatusMembers]:
-    """Let go of delivered output of a process whose `on_limit` is "block"; that of others cannot be released."""
+    """Let go of delivered output of a process whose `on_limit` is "block".
+
+    That of others cannot be released.
+    """
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id, params.project)
     check_within(process, cursor)
@@ -224,7 +236,9 @@ async def move(context: Context, params: MoveParams, _label: str | None) -> Resu
 
 
 class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`relabel`: tags to set (null removes one), the group and the name (null takes them away; absent leaves them)."""
+    """`relabel`: tags to set (null removes one), the group and the name (null takes them away; absent leaves
+    them).
+    """
 
     process_id: ProcessIdMember = None
     project: ProjectMember = None
@@ -261,7 +275,8 @@ CONTROLS = methods_of(
     {
         control: Concurrency.IN_ORDER,
         signal: Concurrency.IN_ORDER,
-        # The engine serves the inputs of one process in the order of the calls, so these may run side by side.
+        # The engine serves the inputs of one process in the order of the calls, so these may run side by
+        # side.
         write: Concurrency.LONG,
         close_stdin: Concurrency.LONG,
         close_output: Concurrency.IN_ORDER,

@@ -21,12 +21,15 @@ from outlive.server.limiters import Take
 from outlive.server.terminal_calls import TerminalCalls
 
 PATH = "/ws/mcp"  # promise S0.1
-# A page that offers its token as a subprotocol has to be answered with another one (WHATWG, "WebSockets"; decision 110).
+# A page that offers its token as a subprotocol has to be answered with another one (WHATWG, "WebSockets";
+# decision 110).
 SUBPROTOCOL = "outlive.jsonrpc.v1"
 
 
 class JsonRpcFrontend:
-    """JSON-RPC 2.0 over WebSocket. Serve `routes()` inside `async with door`, that inside `async with engine`.
+    """JSON-RPC 2.0 over WebSocket.
+
+    Serve `routes()` inside `async with door`, that inside `async with engine`.
 
     Leaving the block ends no process: reconnect graces stop counting and begin anew with the next server.
     """
@@ -91,7 +94,9 @@ class JsonRpcFrontend:
         await self._run(websocket, access_of(websocket.scope))
 
     async def converse(self, websocket: WebSocket, access: Access) -> None:
-        """Serve one session over a WebSocket that this server has opened, until it ends, as over one that came in."""
+        """Serve one session over a WebSocket that this server has opened, until it ends, as over one that
+        came in.
+        """
         await websocket.accept()
         await self._run(websocket, access)
 

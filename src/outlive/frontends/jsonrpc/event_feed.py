@@ -1,7 +1,7 @@
 """The engine's events as one connection gets them: `EventFeed`.
 
-There is no history of events: what stays is the record of each process. While a client does not read, up to 1 MiB of events
-wait for it. Those beyond are counted, and the event `missed` has their number.
+There is no history of events: what stays is the record of each process. While a client does not read, up to 1
+MiB of events wait for it. Those beyond are counted, and the event `missed` has their number.
 """
 
 from collections import deque

@@ -1,7 +1,8 @@
 """The table of methods, and the way from a parsed frame to the frames of its answer.
 
-A request goes in a straight line: `requested` finds its method and checks its parameters, `Requested.answer` runs it, turns every
-failure into an error, and keeps a batch together. How it runs beside others of its connection is `connection`'s to see to.
+A request goes in a straight line: `requested` finds its method and checks its parameters, `Requested.answer`
+runs it, turns every failure into an error, and keeps a batch together. How it runs beside others of its
+connection is `connection`'s to see to.
 """
 
 import asyncio
@@ -45,8 +46,8 @@ _WITH_BYTES: Mapping[str, tuple[type[msgspec.Struct], BytesHandler]] = MappingPr
 class _Entry(msgspec.Struct, frozen=True):
     """One request of a frame: its method with checked parameters, or the error that it gets instead.
 
-    An error of the parameters has its method beside it: a caller that may not call a method at all learns that first, as over
-    REST and MCP, whatever the parameters are.
+    An error of the parameters has its method beside it: a caller that may not call a method at all learns
+    that first, as over REST and MCP, whatever the parameters are.
     """
 
     request_id: bytes | None
@@ -101,9 +102,12 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: Concurrency
 
     async def answer(self, context: Context) -> tuple[bytes, list[Callable[[], None]]]:
-        """Do what is asked, one request after the other; return frames for one write, and what happens behind it.
+        """Do what is asked, one request after the other.
 
-        The responses of a batch lie in memory until all are there: what would come behind `MAX_BATCH_ANSWER_BYTES` is not done.
+        Return frames for one write, and what happens behind it.
+
+        The responses of a batch lie in memory until all are there: what would come behind
+        `MAX_BATCH_ANSWER_BYTES` is not done.
         """
         responses: list[bytes] = []
         notifications: list[bytes] = []
@@ -114,6 +118,7 @@ class Requested(msgspec.Struct, frozen=True, kw_only=True):
             result = _batch_is_full() if is_full else await entry.run(context)
             before = len(responses)
             if isinstance(result, OutliveError):
+                context.engine.redaction.finish(result, getattr(entry.params, "env_secrets", {}))
                 if entry.request_id is not None:
                     responses.append(encode_error(entry.request_id, result))
             else:

@@ -1,7 +1,9 @@
-"""The methods that change nothing (attach, events, list, get, read, search, wait), those of approvals, and those of terminals.
+"""The methods that change nothing (attach, events, list, get, read, search, wait), those of approvals, and
+those of terminals.
 
-Approvals are for callers with the scope `admin` that no process of this server has started. What a terminal's methods take and
-give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for each operation of its name.
+Approvals are for callers with the scope `admin` that no process of this server has started. What a terminal's
+methods take and give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for
+each operation of its name.
 """
 
 import asyncio
@@ -91,7 +93,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
     found = {
         record.process_id: record
         for wanted in (own, detached)
-        for record in await context.engine.queries.list(wanted, limit=limit)
+        for record in await context.engine.queries.list(wanted, limit=limit, may_lack=True)
     }
     newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
     result: ProcessList = {
@@ -140,7 +142,9 @@ async def disk(context: Context, _params: DiskParams, _label: str | None) -> Res
 
 
 async def search(context: Context, params: SearchParams, _label: str | None) -> Result[SearchAnswer]:
-    """Return what a search finds within a second or two in the output of its principal's processes, and where it goes on."""
+    """Return what a search finds within a second or two in the output of its principal's processes, and where
+    it goes on.
+    """
     only = None if params.process_id is None else await context.find(params.process_id, params.project)
     found = await search_once(
         context.engine, params, principal=context.session.principal, only=only, tags=params.tags
@@ -265,7 +269,8 @@ def _terminal_method(name: str, call: TerminalCall) -> Method:
         shape=next(iter(typing.get_type_hints(call).values())),  # of the call's one request
         result=None,
         answer=functools.partial(_call_terminal, call),
-        concurrency=Concurrency.LONG,  # another program may answer (an editor): none of these is quick for certain
+        # another program may answer (an editor): none of these is quick for certain
+        concurrency=Concurrency.LONG,
     )
 
 

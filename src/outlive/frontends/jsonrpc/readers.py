@@ -1,7 +1,8 @@
-"""Bytes of one stream to frames: `LineReader` (one line, one message), `PieceReader` (one read, one message), or none.
+"""Bytes of one stream to frames: `LineReader` (one line, one message), `PieceReader` (one read, one message),
+or none.
 
-A reader holds two offsets and no output. What is not delivered yet is read again from the log when its line is
-whole, so that a line of 100 MB costs no memory and any number of readers costs nothing.
+A reader holds two offsets and no output. What is not delivered yet is read again from the log when its line
+is whole, so that a line of 100 MB costs no memory and any number of readers costs nothing.
 """
 
 import codecs
@@ -210,7 +211,9 @@ class LineReader:
         return self._single_frames(lines, hidden)
 
     def _single_frames(self, lines: bytes, hidden: HiddenSpans) -> bytes:
-        """Return the same one by one: where a line is too long, or the number of its secrets has to be sent."""
+        """Return the same one by one: where a line is too long, or the number of its secrets has to be
+        sent.
+        """
         pieces: list[bytes] = []
         end = self.delivered
         for content in lines[:-1].split(b"\n", MAX_LINES)[:MAX_LINES]:

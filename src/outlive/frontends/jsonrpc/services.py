@@ -1,4 +1,5 @@
-"""The methods about a project's services: services_up, services_down, services_restart, services_list (docs/services.md).
+"""The methods about a project's services: services_up, services_down, services_restart, services_list
+(docs/services.md).
 
 What each takes and gives stands in `operations.services.requests`, the same at every door.
 """

@@ -1,9 +1,10 @@
-"""What outlives a socket: a `Session`, the state behind one `session_id` (promises S0.13, S0.14), and `Sessions`, all of them.
+"""What outlives a socket: a `Session`, the state behind one `session_id` (promises S0.13, S0.14), and
+`Sessions`, all of them.
 
-A session has at most one connection. When that is lost, the reconnect grace begins; a client that comes back in time finds its
-session again, otherwise the session ends, and its processes that are not detached are cancelled. The grace counts only while this
-server lives: from the disconnect, or from the end of the recovery for clients of an earlier server. A server that stops ends no
-process.
+A session has at most one connection. When that is lost, the reconnect grace begins; a client that comes back
+in time finds its session again, otherwise the session ends, and its processes that are not detached are
+cancelled. The grace counts only while this server lives: from the disconnect, or from the end of the recovery
+for clients of an earlier server. A server that stops ends no process.
 """
 
 import asyncio
@@ -56,7 +57,6 @@ class Session:
     )
 
     def __init__(self, engine: Engine, session_id: str, principal: str) -> None:
-        """Begin without a connection."""
         self.session_id = session_id
         self.principal = principal
         self.holder: Holder | None = None
@@ -70,7 +70,9 @@ class Session:
         return self._engine.connections.running_of(self.session_id)
 
     def check_free(self) -> None:
-        """Let a start pass that wants the session's one place; detached processes belong to the principal and take none.
+        """Let a start pass that wants the session's one place.
+
+        Detached processes belong to the principal and take none.
 
         Raises:
             InvalidState: `process_running`, with the pid in the details (None while it starts).
@@ -96,7 +98,10 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonRpcSettings:
-    """Times are seconds, sizes bytes. `wait_s`: how long a terminal's command is waited for, if a request does not say."""
+    """Times are seconds, sizes bytes.
+
+    `wait_s`: how long a terminal's command is waited for, if a request does not say.
+    """
 
     version: str
     max_connections: int = 100
@@ -117,12 +122,12 @@ class Sessions:
     """The sessions by id. `async with` runs the reconnect graces.
 
     Attributes:
-        starts: How many starts of a principal are read at a time. Fifty connections that read sixty-four each would only
-            fill the memory with tasks which wait for their turn, and the requests of all others would wait behind them.
+        starts: How many starts of a principal are read at a time. Fifty connections that read sixty-four each
+            would only fill the memory with tasks which wait for their turn, and the requests of all others
+            would wait behind them.
     """
 
     def __init__(self, engine: Engine, settings: JsonRpcSettings) -> None:
-        """Begin without any."""
         self._engine = engine
         self._settings = settings
         self.starts = StartSlots(_MAX_STARTS)
@@ -164,7 +169,9 @@ class Sessions:
         return self._open
 
     async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Session, bool]:
-        """Return the session with the id `wanted`, or a new one, held by `holder` from now on; and whether it was resumed.
+        """Return the session with the id `wanted`, or a new one, held by `holder` from now on.
+
+        And whether it was resumed.
 
         A connection that still holds the session is superseded.
 

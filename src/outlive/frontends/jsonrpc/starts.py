@@ -32,8 +32,9 @@ _START_S = 25.0  # what a start may take (`backends.local`)
 async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result[StartedMembers]:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
-    One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it waits for;
-    process.started follows when its turn has come. A known `key` is answered with its earlier process, marked `repeated`.
+    One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it
+    waits for; process.started follows when its turn has come. A known `key` is answered with its earlier
+    process, marked `repeated`.
     """
     form = context.output_format(params)
     command = params.to_command()
@@ -103,7 +104,9 @@ class RerunParams(Rerun, kw_only=True, frozen=True, forbid_unknown_fields=False)
 
 
 async def rerun(context: Context, params: RerunParams, label: str | None) -> Result[RerunMembers]:
-    """Start a process's command again, as it was started; it belongs to the principal, and its output is not followed.
+    """Start a process's command again, as it was started.
+
+    It belongs to the principal, and its output is not followed.
 
     The new process has the id of the one that it repeats in its tag `repeats`.
     """
@@ -116,7 +119,8 @@ async def rerun(context: Context, params: RerunParams, label: str | None) -> Res
 
 
 async def _started_before(context: Context, process_id: str) -> Process | None:
-    """Return the process that an earlier `execute` with the same id has started, once it runs; None if there is none.
+    """Return the process that an earlier `execute` with the same id has started, once it runs; None if there
+    is none.
 
     Raises:
         InvalidRequest: The id is taken by a process that this client may not see.

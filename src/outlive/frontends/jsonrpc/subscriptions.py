@@ -23,7 +23,8 @@ from outlive.store.output_log import OutputLog
 
 
 class Subscription:
-    """Output from a cursor on, then `process.completed` once, then `process.closed` if the streams were still open.
+    """Output from a cursor on, then `process.completed` once, then `process.closed` if the streams were still
+    open.
 
     Output behind the completion is not sent: it belongs to descendants (promise S0.4). Attributes:
         process: What is followed.
@@ -50,14 +51,17 @@ class Subscription:
         turn_bytes: int,
         log: OutputLog | None = None,
     ) -> None:
-        """Follow `process` (or what `log` shows of it) with one reader for stdout and one for stderr, each at the offset to begin from."""
+        """Follow `process` (or what `log` shows of it) with one reader for stdout and one for stderr, each at
+        the offset to begin from.
+        """
         self._reports_start = process.state is State.QUEUED  # it waits for its group's turn
         self.process = process
         self.is_completed = self.is_over = False
         self._log = process.log if log is None else log
         self._readers = readers
         self._turn_bytes = turn_bytes
-        # Of a process that is complete already, what its descendants have written until now is part of the answer.
+        # Of a process that is complete already, what its descendants have written until now is part of the
+        # answer.
         self._until = (
             (process.status.stdout_bytes, process.status.stderr_bytes) if process.is_complete else None
         )
@@ -184,7 +188,10 @@ class Subscription:
         return frames + text_frame(message)
 
     def _final_frames(self, limits: tuple[int, int]) -> bytes:
-        """Return the last lines and `process.completed`; what cannot be read any more is reported as a gap."""
+        """Return the last lines and `process.completed`.
+
+        What cannot be read any more is reported as a gap.
+        """
         frames = b""
         for reader, limit in zip(self._readers, limits, strict=True):
             if reader.delivered < limit:
@@ -205,8 +212,9 @@ class Subscription:
         return text_frame(encode_notification("process.closed", params))
 
 
-# Output read in one turn. Lines: measured CPU per line of 80 bytes is 1.4 : 1.2 : 1.1 : 1 at 16, 32, 64 and 128 KiB; a
-# turn takes 0.4 ms then, and never more than `protocols.jsonrpc.output.MAX_LINES` lines. Pieces: what one `pread` may return.
+# Output read in one turn. Lines: measured CPU per line of 80 bytes is 1.4 : 1.2 : 1.1 : 1 at 16, 32, 64 and
+# 128 KiB; a turn takes 0.4 ms then, and never more than `protocols.jsonrpc.output.MAX_LINES` lines. Pieces:
+# what one `pread` may return.
 _LINES_TURN_BYTES = 128 * 1024
 _PIECES_TURN_BYTES = 256 * 1024
 
@@ -300,13 +308,18 @@ class Subscriptions:
         return BEGINNING if sender is None else sender.subscription.cursor
 
     def announce(self, process_id: str, encode: Callable[[Cursor], bytes]) -> None:
-        """Send a notification about a process to this client if it follows it and reads; it is news, not history."""
+        """Send a notification about a process to this client if it follows it and reads.
+
+        It is news, not history.
+        """
         sender = self._senders.get(process_id)
         if sender is not None and not sender.subscription.is_completed and self._outbox.is_ready:
             self._outbox.write(text_frame(encode(sender.subscription.cursor)))
 
     def undelivered(self) -> dict[str, OutputFormat]:
-        """Return the processes whose `process.completed` was not handed to the transport, and their formats."""
+        """Return the processes whose `process.completed` was not handed to the transport, and their
+        formats.
+        """
         return {
             process_id: form
             for process_id, form in self._formats.items()

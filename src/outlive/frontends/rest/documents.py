@@ -43,8 +43,20 @@ async def terminate(call: RestCall, asked: OfTracked) -> Members:
 async def execute(call: RestCall, body: SyncRequest) -> Members:
     """Run a command and answer when it has ended. It goes on when the caller leaves before."""
     process = await _start(call, body)
-    await call.first_of(call.engine.queries.wait(process))
-    return await _finished(call, process)
+    await call.first_of(_whole(call, process))
+    found = await _finished(call, process)
+    # The document's own front end reads these members alone (promise S4.7.sync).
+    return {
+        **found,
+        "output": found["stdout"],
+        "error": found["error"] or found["stderr"] or None,
+        "return_code": found["exit_code"],
+    }
+
+
+async def _whole(call: RestCall, process: Process) -> None:
+    await call.engine.queries.wait(process)
+    await call.engine.queries.settle(process)
 
 
 async def _start(call: RestCall, body: SyncRequest) -> Process:

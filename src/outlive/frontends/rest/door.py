@@ -1,7 +1,7 @@
 """The entrance of REST: its paths, its two probes, and nothing else until the first request.
 
-What serves it (`service`) arrives with the first request, in a thread (decision 41). The probes do without it, so that a
-server that is only watched never loads it.
+What serves it (`service`) arrives with the first request, in a thread (decision 41). The probes do without
+it, so that a server that is only watched never loads it.
 """
 
 import asyncio
@@ -33,12 +33,16 @@ _PREFIXES = (f"{PATH}/", "/api/")  # the second one is promise S4.7
 
 
 def dialect() -> dict[str, SendError]:
-    """Return the format of errors that are answered before REST is reached, by path (`server.error_formats`)."""
+    """Return the format of errors that are answered before REST is reached, by path
+    (`server.error_formats`).
+    """
     return dict.fromkeys((PATH, *_PATHS, *_PREFIXES, *PROBE_PATHS), send_problem)
 
 
 def found_so_far(engine: Engine) -> dict[str, object]:
-    """Return what `/readyz` says of an engine that still finds again what lived before the server was started."""
+    """Return what `/readyz` says of an engine that still finds again what lived before the server was
+    started.
+    """
     progress = engine.reconciliation.progress
     return {} if progress is None else {"finding": progress.view()}
 
@@ -180,8 +184,8 @@ class RestSettings:
         max_body_bytes: What a request may carry.
         max_output_bytes: What the documented paths show of each stream; the log keeps everything.
         termination_timeout_s: Between TERM and KILL on the documented paths (promise S4.9).
-        quiet_s: How long a stream of events may be silent before it says that it lives; below every proxy's usual
-            minute of patience.
+        quiet_s: How long a stream of events may be silent before it says that it lives; below every proxy's
+            usual minute of patience.
         wait_s: How long a terminal's command is waited for, if a request does not say.
     """
 

@@ -1,7 +1,8 @@
-"""/v1/processes/{process_id}/follow: a process's output as it comes, and its end, as server-sent events or over a WebSocket.
+"""/v1/processes/{process_id}/follow: a process's output as it comes, and its end, as server-sent events or
+over a WebSocket.
 
-`OutputFeed` is a cursor on the log and yields events; nothing is queued. Server-sent events: WHATWG HTML, "Server-sent
-events"; `id` is the place to go on at, and Last-Event-ID goes on there.
+`OutputFeed` is a cursor on the log and yields events; nothing is queued. Server-sent events: WHATWG HTML,
+"Server-sent events"; `id` is the place to go on at, and Last-Event-ID goes on there.
 """
 
 import asyncio
@@ -66,7 +67,9 @@ class FeedPlace:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing to send: `output`, `gap`, `completed` or `closed`; `raw` is output's bytes where those are asked for."""
+    """One thing to send: `output`, `gap`, `completed` or `closed`; `raw` is output's bytes where those are
+    asked for.
+    """
 
     name: str
     place: FeedPlace
@@ -88,7 +91,9 @@ class OutputFeed:
         self._redactions = Redactions()
 
     async def events(self, *, quiet_s: float, stopping: asyncio.Event) -> AsyncIterator[list[Event]]:
-        """Yield events as they come, an empty list after `quiet_s` of silence; end behind `closed`, or when stopping.
+        """Yield events as they come, an empty list after `quiet_s` of silence.
+
+        End behind `closed`, or when stopping.
 
         A slow follower slows no other: the log waits. Cancellation: safe.
 
@@ -181,7 +186,10 @@ _RESTART = 1012  # WebSocket close code: the service restarts (IANA registry)
 
 
 async def follow(call: RestCall, asked: EventParameters) -> Response:
-    """Follow a process from a cursor on, through its end. The same path is a WebSocket, with the same messages."""
+    """Follow a process from a cursor on, through its end.
+
+    The same path is a WebSocket, with the same messages.
+    """
     process, place = await _placed(call, asked, asked.last_event_id or asked.cursor)
     if place.sent == "closed":
         return Response(status_code=204)

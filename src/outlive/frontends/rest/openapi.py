@@ -1,4 +1,5 @@
-"""The OpenAPI document of a table of routes (`make_document`), and the page at /docs that shows it as plain HTML (`render_page`).
+"""The OpenAPI document of a table of routes (`make_document`), and the page at /docs that shows it as plain
+HTML (`render_page`).
 
 The page needs no script and loads nothing from outside.
 """
@@ -42,7 +43,10 @@ _PROBLEMS = {
     422: "A parameter makes no sense, or the command cannot be started.",
     429: "Too many requests of this principal: Retry-After says when to come back.",
     500: "Something went wrong; the answer has a reference to the server's log.",
-    503: "A limit is reached, or something does not answer: `hint` says what to do, for what was asked for may run.",
+    503: (
+        "A limit is reached, or something does not answer: `hint` says what to do, for what was asked "
+        "for may run."
+    ),
     507: "The disk is full.",
 }
 _USUAL = frozenset({401, 403, 422, 429, 500, 503})  # every route may meet them
@@ -129,7 +133,7 @@ pre { background: #f5f5f5; padding: .75rem; overflow-x: auto; }
   body { background: #161616; color: #ddd; } pre { background: #222; } th, td, h2 { border-color: #333; }
   a { color: #8bf; } .method { color: #5c9; } .POST { color: #6af; } .DELETE { color: #f77; } .PATCH { color: #fb6; }
 }
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 
 def render_page(document: Mapping[str, Any]) -> str:
@@ -192,7 +196,10 @@ def _schema(name: str, schema: _Shown) -> Iterator[str]:
 def _problems() -> Iterator[str]:
     yield "<h2>Problems</h2><p>The <code>slug</code> of every problem, its status, and what to do.</p><table>"
     for slug, status, hint in known_problems():
-        yield f"<tr id='problem-{slug}'><td><code>{slug}</code></td><td>{status}</td><td>{escape(hint)}</td></tr>"
+        yield (
+            "<tr "
+            f"id='problem-{slug}'><td><code>{slug}</code></td><td>{status}</td><td>{escape(hint)}</td></tr>"
+        )
     yield "</table>"
 
 

@@ -1,6 +1,9 @@
-"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search; as JSON or as the bytes themselves.
+"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search.
 
-The event loop reads at most 256 KiB a turn; what takes longer is done in a thread, on a log of its own. Nothing is consumed.
+As JSON or as the bytes themselves.
+
+The event loop reads at most 256 KiB a turn; what takes longer is done in a thread, on a log of its own.
+Nothing is consumed.
 """
 
 import asyncio
@@ -40,7 +43,9 @@ _COUNTED_BYTES = 64 * 1024**2  # some 50 ms in a thread
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """From where to where; `stream` None means both in the order of writing, else the other half stands still."""
+    """From where to where; `stream` None means both in the order of writing, else the other half stands
+    still.
+    """
 
     begin: Cursor
     end: Cursor
@@ -122,7 +127,9 @@ def _all_pieces(log: OutputLog, extent: Extent, redactions: Redactions) -> Itera
 
 
 async def read(call: RestCall, asked: OutputParameters) -> Response | Members:
-    """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a text."""
+    """Read output that was written: from a cursor, a range of one stream, the last lines, or lines with a
+    text.
+    """
     process = await call.find(asked)
     log = process.raw_log if asked.raw else process.log  # nothing of it leaves before `read_raw`
     stream = None if asked.stream == "both" else STREAM_NAMES.index(asked.stream)
@@ -294,7 +301,8 @@ async def _bytes_of(log: OutputLog, extent: Extent, *, skips_gaps: bool) -> Asyn
 
 
 async def _redacted_in(process: Process, extent: Extent) -> str:
-    """Return how many secrets `extent` shows as stars, as the head of an answer has it: "0", "3", or "3+" of more than 64 MiB.
+    """Return how many secrets `extent` shows as stars, as the head of an answer has it: "0", "3", or "3+" of
+    more than 64 MiB.
 
     What lies behind that much is not looked through: an answer would wait for it.
     """

@@ -16,7 +16,8 @@ from outlive.protocols.rest.requests import OutputParameters
 from outlive.store.output_log import OutputLog
 from outlive.store.search.log_search import LineFinder, tail_start
 
-_TURNS = 256  # of 256 KiB each, in one visit to a thread: some 10 ms; then it is asked whether the caller is still there
+# of 256 KiB each, in one visit to a thread: some 10 ms; then it is asked whether the caller is still there
+_TURNS = 256
 
 
 async def begin_of(
@@ -68,13 +69,19 @@ async def _found(process: Process, find: Callable[[OutputLog], Cursor]) -> Curso
 
 
 def _behind(log: OutputLog, count: int) -> Cursor:
-    """Return the cursor behind the first `count` bytes of both streams, in the order of writing; the end if there are fewer."""
+    """Return the cursor behind the first `count` bytes of both streams, in the order of writing.
+
+    The end if there are fewer.
+    """
     now = log.end
     return log.tail_cursor(max(0, now.stdout + now.stderr - count))
 
 
 async def _line(process: Process, number: int, connection: HTTPConnection) -> Cursor:
-    """Return the cursor before a line, or the end of a log that has fewer; about a gigabyte is counted in a second."""
+    """Return the cursor before a line, or the end of a log that has fewer.
+
+    About a gigabyte is counted in a second.
+    """
     log = process.open_log()
     finding = LineFinder(log, number)
 

@@ -1,8 +1,8 @@
 """Everything that goes wrong at REST's paths as application/problem+json (RFC 9457).
 
-`type` leads to the documentation of the slug. The documented paths get `success` and `message` on top, which is where their
-callers look. The probes and what stands before the frontend use this, too; what is unexpected is the boundary's, as at every
-frontend.
+`type` leads to the documentation of the slug. The documented paths get `success` and `message` on top, which
+is where their callers look. The probes and what stands before the frontend use this, too; what is unexpected
+is the boundary's, as at every frontend.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,6 @@ class HttpRefusal(Exception):
     """A request is refused for a reason that only HTTP has; `slug` is one of `HTTP_SLUGS`."""
 
     def __init__(self, slug: str, detail: str) -> None:
-        """Keep the slug and the sentence."""
         super().__init__(detail)
         self.slug = slug
         self.detail = detail
@@ -64,7 +63,9 @@ async def send_problem(
     details: Mapping[str, object] | None = None,
     degraded: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Answer a request or an upgrade with a problem; status and hint are the slug's own unless a better one is known.
+    """Answer a request or an upgrade with a problem.
+
+    Status and hint are the slug's own unless a better one is known.
 
     `degraded` is one more member where there is one.
     """

@@ -1,8 +1,10 @@
-"""/v1/processes and /v1/approvals: start, list, look, change, remove; what is done to a process; what waits for approval.
+"""/v1/processes and /v1/approvals: start, list, look, change, remove; what is done to a process.
 
-Idempotency-Key: a request that is sent twice starts one command (draft-ietf-httpapi-idempotency-key-header). Key and body are kept
-with the process, as hashes in the place of its connection and its request, so that they are known after a restart, too, and
-as long as the process is.
+What waits for approval.
+
+Idempotency-Key: a request that is sent twice starts one command (draft-ietf-httpapi-idempotency-key-header).
+Key and body are kept with the process, as hashes in the place of its connection and its request, so that they
+are known after a restart, too, and as long as the process is.
 """
 
 import asyncio
@@ -67,7 +69,8 @@ async def _started(call: RestCall, command: Command, key: str | None) -> tuple[P
         return await _start(call, command, call.owner())
     mark = _KEY_MARK + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
     fingerprint = hashlib.sha256(call.content).hexdigest()
-    # Two requests with one key at the same time: the second one waits, and finds what the first one has started.
+    # Two requests with one key at the same time: the second one waits, and finds what the first one has
+    # started.
     async with call.context.key_locks.setdefault(mark, asyncio.Lock()):
         owner = call.owner(connection_id=mark, request_id=fingerprint)
         known = await _known(call, owner)
@@ -79,7 +82,10 @@ async def _started(call: RestCall, command: Command, key: str | None) -> tuple[P
 
 
 async def _start(call: RestCall, command: Command, owner: Owner) -> tuple[Process, bool]:
-    """Start a command; a process with another id than this one was started before, with the command's `key`."""
+    """Start a command.
+
+    A process with another id than this one was started before, with the command's `key`.
+    """
     wanted = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
     process = await call.engine.starts.start(command, owner=owner, process_id=wanted)
     return process, process.process_id == wanted
@@ -115,7 +121,7 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
         **asked.members(),
     )
     # One more than is shown says whether another page follows.
-    records = await call.engine.queries.list(wanted, limit=asked.limit + 1)
+    records = await call.engine.queries.list(wanted, limit=asked.limit + 1, may_lack=True)
     page = records[: asked.limit]
     following = page[-1].process_id if len(records) > asked.limit else None
     shown = {"processes": [process_view(record) for record in page], "next": following}
@@ -139,10 +145,12 @@ async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
 
 
 async def rerun(call: RestCall, asked: OfProcess, body: Rerun) -> Response:
-    """Start a process's command again, as it was started; the new one runs beside it, and has the old id in its tag `repeats`.
+    """Start a process's command again, as it was started.
 
-    What its caller gave it and was stored nowhere is not repeated: values of secret variables are given again, and in the place of an
-    MCP host's environment comes the server's.
+    The new one runs beside it, and has the old id in its tag `repeats`.
+
+    What its caller gave it and was stored nowhere is not repeated: values of secret variables are given
+    again, and in the place of an MCP host's environment comes the server's.
     """
     process = await call.find(asked)
     again = await start_again(call.engine, process, body, owner=call.owner())
@@ -173,9 +181,12 @@ def control(name: str) -> Callable[..., Awaitable[Members]]:
 
 
 async def write(call: RestCall, asked: WriteParameters) -> Members:
-    """Write the body to the process's input while it comes; answered when all of it is in the pipe or terminal.
+    """Write the body to the process's input while it comes.
 
-    A body of any length: no more of it is held than one piece, and a process that does not read makes the sender wait.
+    Answered when all of it is in the pipe or terminal.
+
+    A body of any length: no more of it is held than one piece, and a process that does not read makes the
+    sender wait.
     """
     process = await call.find(asked)
     body = aiter(cast("Request", call.connection).stream())

@@ -1,4 +1,6 @@
-"""What operators and their machines ask over GET: how the server is, and `operations.reports.REPORTS` with their routes."""
+"""What operators and their machines ask over GET: how the server is, and `operations.reports.REPORTS` with
+their routes.
+"""
 
 from collections.abc import Awaitable, Callable
 

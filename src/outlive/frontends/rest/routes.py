@@ -1,8 +1,9 @@
-"""One route of REST (`RestRoute`), what its handler gets (`RestCall`), and how a request is read, checked and answered.
+"""One route of REST (`RestRoute`), what its handler gets (`RestCall`), and how a request is read, checked and
+answered.
 
-A handler is a function of the call, of the parameters that its `asked` names and of the body that its `body` names, if it has
-these. Their types are structs of `protocols.rest.requests`; from them a request is read, and the OpenAPI document is made
-(`openapi`). Its name and docstring stand in that document, too.
+A handler is a function of the call, of the parameters that its `asked` names and of the body that its `body`
+names, if it has these. Their types are structs of `protocols.rest.requests`; from them a request is read, and
+the OpenAPI document is made (`openapi`). Its name and docstring stand in that document, too.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from outlive.core.cursor import Cursor
+from outlive.core.documents import checked_json
 from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, ProcessNotFound, ProtocolViolation
 from outlive.core.events import AuditEvent
 from outlive.core.hints import hint_for
@@ -65,7 +67,10 @@ class RestContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestCall:
-    """One request, its caller, and what a handler does on the caller's behalf. `content` is the body as it came."""
+    """One request, its caller, and what a handler does on the caller's behalf.
+
+    `content` is the body as it came.
+    """
 
     context: RestContext
     connection: HTTPConnection
@@ -152,9 +157,10 @@ class RestRoute:
 
     Attributes:
         method: GET and so on, or `WEBSOCKET`.
-        operation: Says the scope (`operations.table`); None for a static page, which a link on any page may open. Whatever
-            else has none is for administrators.
-        handler: Answers with members, sent as JSON with `status`, or with an application that does the sending.
+        operation: Says the scope (`operations.table`); None for a static page, which a link on any page may
+            open. Whatever else has none is for administrators.
+        handler: Answers with members, sent as JSON with `status`, or with an application that does the
+            sending.
         answer: The members that it answers with; several where it depends on the request.
         problems: The statuses of errors beside those that follow from its path and its body (`openapi`).
         beside: What the document says beside that of answers, by status.
@@ -280,11 +286,14 @@ class RestPath:
         except OutliveError as error:
             if isinstance(error, AccessDenied):
                 call.publish_denial(error)
+            call.engine.redaction.finish(error)
             await send_refusal(scope, send, error)
         except HttpRefusal as error:
+            error.detail = call.engine.redaction.redactor.mask_text(error.detail)
             await send_refusal(scope, send, error)
         except ClientDisconnect:
-            # A client that hangs up within its body is no fault of the server: nothing is logged, no answer arrives.
+            # A client that hangs up within its body is no fault of the server: nothing is logged, no answer
+            # arrives.
             text = "The connection ended within the body."
             await send_problem(scope, send, error="parse_error", message=text)
         else:
@@ -300,7 +309,8 @@ class RestPath:
             request = cast("Request", call.connection)
             content = await _content(request, self._context.settings.max_body_bytes)
             call = replace(call, content=content)
-            # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its Origin.
+            # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its
+            # Origin.
             asked["body"] = _read_body(request, content, shape, needs_type=route.tag != "documents")
         answer = await route.handler(call, **asked)
         return json_answer(answer, route.status) if isinstance(answer, Mapping) else answer
@@ -317,8 +327,8 @@ class RestPath:
 
 
 def _unknown(word: str, hint: str) -> ProcessNotFound:
-    # Made here, so that no frame that raises it has it as a variable: an error that its own traceback leads to stays, with the
-    # request's body, until garbage is looked for.
+    # Made here, so that no frame that raises it has it as a variable: an error that its own traceback leads
+    # to stays, with the request's body, until garbage is looked for.
     return ProcessNotFound("process_not_found", f"There is no process {word[:40]!r}.", hint=hint)
 
 
@@ -361,12 +371,14 @@ def _read_body(
 ) -> msgspec.Struct:
     """Return what a body asks for, checked.
 
-    `needs_type`: a body without a Content-Type is refused. Pages of other origins cannot send JSON's unasked (Fetch, "CORS").
+    `needs_type`: a body without a Content-Type is refused. Pages of other origins cannot send JSON's unasked
+    (Fetch, "CORS").
 
     Raises:
         HttpRefusal: `not_json`: the Content-Type is another one.
         ProtocolViolation: `parse_error`.
-        InvalidRequest: A member is missing, unknown, of the wrong type or impossible; `errors` in its details says which.
+        InvalidRequest: A member is missing, unknown, of the wrong type or impossible; `errors` in its details
+        says which.
     """
     kind = request.headers.get("content-type", "none" if needs_type else "application/json")
     kind = kind.partition(";")[0].strip()
@@ -375,8 +387,8 @@ def _read_body(
     if not content:
         raise _wrong("body", "a JSON object is needed")
     try:
-        members = msgspec.json.decode(content)
-    except (ValueError, RecursionError):  # a DecodeError is a ValueError
+        members = msgspec.json.decode(checked_json(content, max_bytes=len(content)))
+    except ValueError:  # a DecodeError is one, too
         raise _unreadable(content) from None
     return _checked(members, shape, {}, is_text=False)
 
@@ -408,11 +420,11 @@ def _wrong(place: str, message: str) -> InvalidRequest:
 def _unreadable(content: bytes) -> OutliveError:
     """Return what is wrong with a body that msgspec does not read: not everything is broken JSON."""
     try:
-        json.loads(content.decode())
+        json.loads(checked_json(content.decode(), max_bytes=len(content)))
     except UnicodeDecodeError:
         hint = f"{DOCS_PATH} describes every request."
         return ProtocolViolation("invalid_request", "The body is no UTF-8.", hint=hint)
-    except (ValueError, RecursionError):
+    except ValueError:
         return ProtocolViolation("parse_error", "The body is no JSON.")
     # Python's parser is more lenient: NaN, numbers beyond a double, and half of a surrogate pair.
     return _wrong("body", "a number or a text in it is none (half of a surrogate pair, NaN)")

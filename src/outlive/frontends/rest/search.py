@@ -1,4 +1,6 @@
-"""/v1/search: lines in the output of all of the caller's processes, streamed as they are found, one JSON object a line."""
+"""/v1/search: lines in the output of all of the caller's processes, streamed as they are found, one JSON
+object a line.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -13,7 +15,8 @@ from outlive.protocols.rest.requests import OfProcess, SearchParameters, tags_of
 from outlive.server.search_answers import search_once
 
 LINES = "application/x-ndjson"
-TEXT = "text/plain"  # the same lines for callers that ask for it: generated clients know no other type for what is no document
+# the same lines for callers that ask for it: generated clients know no other type for what is no document
+TEXT = "text/plain"
 _HEADERS = {  # proxies must not hold lines back
     "Cache-Control": "no-store, no-transform",
     "X-Accel-Buffering": "no",

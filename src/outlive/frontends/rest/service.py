@@ -1,6 +1,8 @@
-"""What serves REST once it is asked for: the table of all routes (`ROUTES`), and the application made of it (`RestService`).
+"""What serves REST once it is asked for: the table of all routes (`ROUTES`), and the application made of it
+(`RestService`).
 
-From the table come Starlette's routes, what each needs of its caller, and the document and the page that describe them.
+From the table come Starlette's routes, what each needs of its caller, and the document and the page that
+describe them.
 """
 
 from collections.abc import Mapping
@@ -70,7 +72,8 @@ _OUTPUT: Mapping[int, Schema] = {
         "headers": {
             "Outlive-Cursor": _header("With bytes: the cursor behind them."),
             "Outlive-Redacted": _header(
-                "With bytes: how many secrets are stars in them, where there are any; 3+: in the first 64 MiB."
+                "With bytes: how many secrets are stars in them, where there are any; 3+: in the first "
+                "64 MiB."
             ),
             "Outlive-Gaps": _header("With bytes and skip_gaps: what was left out, as stream=from-to."),
         },
@@ -81,22 +84,27 @@ _FILE: Mapping[int, Schema] = {
     206: {
         "description": "The range that was asked for.",
         "content": _BYTES,
-        "headers": {"Content-Range": _header("From where to where, of how many bytes.")},
+        "headers": {
+            "Content-Range": _header("From where to where, of how many bytes."),
+            "ETag": _header("Names this version of the file, for If-Range."),
+        },
     },
 }
 _SAVED: Mapping[int, Schema] = {201: {"description": "It is there, whole."}}
 _FOLLOWED: Mapping[int, Schema] = {
     200: {
-        "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` {type, from, "
-        "to, end}, `completed` (the process) and `closed` {process_id}. The id of an event is the cursor behind it.",
+        "description": "Events `output` {type, data, end, and redacted where secrets are stars in it}, `gap` "
+        "{type, from, to, end}, `completed` (the process) and `closed` {process_id}. The id of an event "
+        "is the cursor behind it.",
         "content": _content(EVENTS),
     },
     204: {"description": "Everything was sent already (Last-Event-ID): an EventSource stops asking."},
 }
 _FOUND: Mapping[int, Schema] = {
     200: {
-        "description": "One object a line, as they are found: a match {match: …}, or what was searched since the line before "
-        "{searched: …}, with how much is left. The last line is {next, why}: `next` goes on there, null once everything was searched.",
+        "description": "One object a line, as they are found: a match {match: …}, or what was searched since "
+        "the line before {searched: …}, with how much is left. The last line is {next, why}: `next` goes "
+        "on there, null once everything was searched.",
         "content": {**_content(LINES), **_content(TEXT)},
     }
 }
@@ -175,7 +183,7 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("POST", _BACKGROUND, "execute", documents.execute_background, answers.Started, _DISK),
     RestRoute("GET", f"{_ASYNC}/process/{{process_id}}/", "get", documents.get, answers.Finished),
     RestRoute("POST", _BY_ID, "control", documents.terminate, answers.Terminated, _STATE),
-    RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.Finished, _DISK),
+    RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.SyncAnswer, _DISK),
     RestRoute("GET", "/healthz", "health", reports.healthz, answers.Alive),
     RestRoute("GET", "/readyz", "health", reports.readyz, answers.Ready),
 )
@@ -208,7 +216,9 @@ class RestService:
         self._context.stopping.set()
 
     def routes(self) -> dict[tuple[str, str], Scope]:
-        """Return everything that is answered, by method (or WEBSOCKET) and path, with what it needs of its caller."""
+        """Return everything that is answered, by method (or WEBSOCKET) and path, with what it needs of its
+        caller.
+        """
         return {
             (one.method, path): one.scope for path, routes in self._routes.items() for one in routes.values()
         }

@@ -1,4 +1,6 @@
-"""/v1/terminals: list, open, look, run a command, read, type, resize, close (promise S3.6). Each makes one terminal call.
+"""/v1/terminals: list, open, look, run a command, read, type, resize, close (promise S3.6).
+
+Each makes one terminal call.
 
 The path names the terminal; the calls want it as a member of the request, as the other frontends send it.
 """

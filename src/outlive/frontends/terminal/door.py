@@ -1,6 +1,7 @@
 """The terminal frontend's route: it finds the process, checks the caller's rights, and counts viewers.
 
-A connection that is accepted belongs to `viewer`. Refusals are answered before the upgrade, as plain HTTP errors.
+A connection that is accepted belongs to `viewer`. Refusals are answered before the upgrade, as plain HTTP
+errors.
 """
 
 from collections import Counter
@@ -33,10 +34,14 @@ _MOST_VIEWERS = (
 
 
 class TerminalFrontend:
-    """Raw output and input of a process over a WebSocket; `routes()` are served inside `async with engine`."""
+    """Raw output and input of a process over a WebSocket; `routes()` are served inside `async with
+    engine`.
+    """
 
     def __init__(self, engine: Engine, *, take: Take = lambda _principal, _count: 0.0) -> None:
-        """Serve the processes of `engine`; `take` counts a principal's message, and returns the seconds to wait before it."""
+        """Serve the processes of `engine`; `take` counts a principal's message, and returns the seconds to
+        wait before it.
+        """
         self._engine = engine
         self._take = take
         self._viewers: Counter[str] = Counter()
@@ -119,6 +124,7 @@ class TerminalFrontend:
             self._engine.events.publish(
                 AuditEvent(what="access", by=owner, decision="denied", reason=error.code, details=details)
             )
+        self._engine.redaction.finish(error)
         await send_refusal(
             websocket.scope,
             websocket.send,
@@ -132,6 +138,9 @@ class TerminalFrontend:
 async def send_refusal(
     scope: AsgiScope, send: Send, *, status: int, error: str, message: str, hint: str, headers: Headers = ()
 ) -> None:
-    """Refuse an upgrade in plain JSON. Hints use REST's words, because clients of this path find processes by REST."""
+    """Refuse an upgrade in plain JSON.
+
+    Hints use REST's words, because clients of this path find processes by REST.
+    """
     hint = worded(error, hint, "rest")
     await send_error(scope, send, status=status, error=error, message=message, hint=hint, headers=headers)

@@ -1,16 +1,20 @@
 """How fast a viewer is sent output: `Flow`, by what it says that it has drawn and how far it may lag. Pure.
 
-Without it everything that a socket takes is sent: megabytes lie in the buffers of two kernels and of a browser, and what is typed
-into a flood has an effect that is seen only behind all of them. A viewer that says nothing of it gets that.
+Without it everything that a socket takes is sent: megabytes lie in the buffers of two kernels and of a
+browser, and what is typed into a flood has an effect that is seen only behind all of them. A viewer that says
+nothing of it gets that.
 """
 
 from outlive.core.cursor import Cursor
 
-_KEPT_SHARE = 4  # of the lag that is allowed, this part is drawn after a skip: a skip gives room for three times as much
+# of the lag that is allowed, this part is drawn after a skip: a skip gives room for three times as much
+_KEPT_SHARE = 4
 
 
 class Flow:
-    """The bounds of one viewer, which may change, and how much of what it was sent it has not acknowledged."""
+    """The bounds of one viewer, which may change, and how much of what it was sent it has not
+    acknowledged.
+    """
 
     __slots__ = ("_ahead_bytes", "_lag_bytes", "_unacknowledged")
 
@@ -44,7 +48,9 @@ class Flow:
         self._lag_bytes = lag_bytes
 
     def kept_after_skip(self, cursor: Cursor, end: Cursor) -> int | None:
-        """Return how many of the newest bytes a viewer at `cursor` should go on with; None if it need not skip."""
+        """Return how many of the newest bytes a viewer at `cursor` should go on with; None if it need not
+        skip.
+        """
         behind = max(0, end.stdout - cursor.stdout) + max(0, end.stderr - cursor.stderr)
         if self._lag_bytes is None or behind <= self._lag_bytes:
             return None

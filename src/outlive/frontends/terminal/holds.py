@@ -1,7 +1,8 @@
-"""Which viewer of a terminal types: `TerminalHolds`, for viewers that take part (`hold` in their address, docs/ws-terminal.md).
+"""Which viewer of a terminal types: `TerminalHolds`, for viewers that take part (`hold` in their address,
+docs/ws-terminal.md).
 
-A terminal is held by one viewer or by none. It is in memory alone: after a restart viewers connect again, and ask again. Viewers
-that know nothing of it are not in here, and type as they always could.
+A terminal is held by one viewer or by none. It is in memory alone: after a restart viewers connect again, and
+ask again. Viewers that know nothing of it are not in here, and type as they always could.
 """
 
 from typing import Protocol
@@ -20,7 +21,6 @@ class TerminalHolds:
     """The viewers that take part, by terminal, and which of them holds it. On the event loop only."""
 
     def __init__(self) -> None:
-        """Begin without viewers."""
         self._joined: dict[ProcessId, list[Participant]] = {}
         self._holders: dict[ProcessId, Participant] = {}
 
@@ -50,7 +50,10 @@ class TerminalHolds:
         self._report(process_id)
 
     def take(self, process_id: ProcessId, viewer: Participant, *, is_over: bool) -> bool:
-        """Let a viewer hold a terminal that is free, or with `is_over` any; return whether it holds it now."""
+        """Let a viewer hold a terminal that is free, or with `is_over` any.
+
+        Return whether it holds it now.
+        """
         had = self._holders.get(process_id)
         if had is not None and had is not viewer and not is_over:
             return False

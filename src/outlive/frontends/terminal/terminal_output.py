@@ -1,10 +1,14 @@
-"""The next frames for one viewer: `TerminalOutput`, a cursor on a process's log. `server.sender` decides when they are sent.
+"""The next frames for one viewer: `TerminalOutput`, a cursor on a process's log.
 
-Nothing is queued: a turn reads at most 64 KiB from the log at the cursor and returns frames. Control messages beside the output
-are kept once of each kind, so that a viewer that asks much and reads nothing costs no memory. How much may be sent, and when a
-viewer skips to near the end, is decided by `Flow`; what is skipped stays in the log, so that a skip costs a move of the cursor.
+`server.sender` decides when they are sent.
 
-`newest_history` is the start of a viewer that names no cursor: the newest 256 KiB, from a place where no escape sequence is cut.
+Nothing is queued: a turn reads at most 64 KiB from the log at the cursor and returns frames. Control messages
+beside the output are kept once of each kind, so that a viewer that asks much and reads nothing costs no
+memory. How much may be sent, and when a viewer skips to near the end, is decided by `Flow`; what is skipped
+stays in the log, so that a skip costs a move of the cursor.
+
+`newest_history` is the start of a viewer that names no cursor: the newest 256 KiB, from a place where no
+escape sequence is cut.
 """
 
 from collections.abc import Callable
@@ -40,14 +44,17 @@ from outlive.store.output_log import MAX_PREAD_BYTES, OutputChunk, OutputLog
 _TURN_BYTES = 64 * 1024  # at most so much stays in the server's send buffer for a viewer that stops reading
 _REPORTED_BYTES = 256 * 1024  # of output between two cursor messages
 _MOST_NOTICES = 16  # notices that wait for a viewer that does not read
-# Of what is skipped so much is looked through for modes: its beginning, where a program that was just started takes the screen over, and
-# its end. 68 turns of 0.2 ms, of 1 ms where each word has a colour.
+# Of what is skipped so much is looked through for modes: its beginning, where a program that was just started
+# takes the screen over, and its end. 68 turns of 0.2 ms, of 1 ms where each word has a colour.
 _BEGINNING_BYTES = 1024 * 1024
 _END_BYTES = 16 * 1024 * 1024
 
 
 class _Skip:
-    """One skip on its way: a part of what is left out is looked through in each turn. A terminal has one stream."""
+    """One skip on its way: a part of what is left out is looked through in each turn.
+
+    A terminal has one stream.
+    """
 
     __slots__ = ("_at", "_left_out", "_log", "modes", "target")
 
@@ -141,8 +148,8 @@ class TerminalOutput:
         self._holder: HolderMessage | None = None
         self._window: tuple[int, int] | None = None
         self._reported_at = cursor
-        # A client that gets one stream can count its bytes. Of two streams the frames do not say which is which, so that cursor
-        # messages follow every turn.
+        # A client that gets one stream can count its bytes. Of two streams the frames do not say which is
+        # which, so that cursor messages follow every turn.
         record = process.record
         self._counts = process.has_terminal or record.stdio == "merge"
         # If the process is complete already, its descendants' output up to now counts as its own.
@@ -168,13 +175,19 @@ class TerminalOutput:
                 self._flow.allow_lag(most)
 
     def report_holder(self, message: HolderMessage) -> None:
-        """Have it reported in the next turn which viewer holds the terminal; the newest message counts. From then on sizes are, too."""
+        """Have it reported in the next turn which viewer holds the terminal; the newest message counts.
+
+        From then on sizes are, too.
+        """
         self._holder = message
         if self._window is None:
             self._window = self.process.status.window or (0, 0)
 
     def notice(self, notice: Notice) -> None:
-        """Have a notice reported in the next turn, where control messages are; the same one twice counts once."""
+        """Have a notice reported in the next turn, where control messages are.
+
+        The same one twice counts once.
+        """
         if self._is_controlled and len(self._notices) < _MOST_NOTICES:
             self._notices[notice.about, notice.reason] = notice
 
@@ -190,7 +203,8 @@ class TerminalOutput:
         frames: list[bytes] = []
         self._say_skipped(frames)
         before = self.cursor
-        # Held: what was sent has to be acknowledged first, and that wakes the sender. Then nothing is read, and no end is reported.
+        # Held: what was sent has to be acknowledged first, and that wakes the sender. Then nothing is read,
+        # and no end is reported.
         room = self._flow.room(_TURN_BYTES)
         is_held = not room and not _has_reached(self.cursor, self._total())
         if room:
@@ -208,10 +222,14 @@ class TerminalOutput:
         return b"".join(frames), is_behind and not self.is_over
 
     def _is_skipping(self) -> bool:
-        """Whether a skip is on its way, or begins now, because the viewer is too far behind; then nothing is sent in this turn."""
+        """Whether a skip is on its way, or begins now, because the viewer is too far behind.
+
+        Then nothing is sent in this turn.
+        """
         if self._skip is None:
             kept = self._flow.kept_after_skip(self.cursor, self._total())
-            # Without room nothing could follow: a viewer that draws would be sent one `skipped` after the other.
+            # Without room nothing could follow: a viewer that draws would be sent one `skipped` after the
+            # other.
             if kept is None or not self._flow.room(1):
                 return False
             newest = newest_history(self._log, kept)
@@ -252,7 +270,10 @@ class TerminalOutput:
             self._say(frames, Redacted(count=redacted, cursor=str(self.cursor)))
 
     def _complete(self, frames: list[bytes], *, has_moved: bool) -> None:
-        """Return the end once all output before it was returned; bytes that the log no longer holds become a gap."""
+        """Return the end once all output before it was returned.
+
+        Bytes that the log no longer holds become a gap.
+        """
         until = self._until or self._completion()
         if not _has_reached(self.cursor, until):
             if has_moved:
@@ -267,7 +288,10 @@ class TerminalOutput:
         self._say(frames, _exited(self.process.record, self.cursor))
 
     def _completion(self) -> Cursor:
-        """Return the end of the process's own output; a record that was rebuilt without it has only the totals."""
+        """Return the end of the process's own output.
+
+        A record that was rebuilt without it has only the totals.
+        """
         process, total = self.process, self._total()
         out, err = process.status.complete_stdout_bytes, process.status.complete_stderr_bytes
         self._until = Cursor(total.stdout if out is None else out, total.stderr if err is None else err)
@@ -285,7 +309,9 @@ class TerminalOutput:
         )
 
     def _say_rest(self, frames: list[bytes]) -> None:
-        """Add the waiting notices, which viewer holds the terminal, and the cursor when it was asked for or is due."""
+        """Add the waiting notices, which viewer holds the terminal, and the cursor when it was asked for or
+        is due.
+        """
         if self._holder is not None:
             self._say(frames, self._holder)
             self._holder = None
@@ -327,7 +353,9 @@ HISTORY_BYTES = 256 * 1024  # some thousand lines: about as much as a terminal e
 
 
 def newest_history(log: OutputLog, most: int = HISTORY_BYTES) -> Cursor:
-    """Return a cursor at most `most` bytes before the end. Costs two reads of 48 KiB, and at most 3 ms to scan them.
+    """Return a cursor at most `most` bytes before the end.
+
+    Costs two reads of 48 KiB, and at most 3 ms to scan them.
 
     Raises:
         StoreCorrupt: The disk does not return the bytes.
@@ -337,7 +365,9 @@ def newest_history(log: OutputLog, most: int = HISTORY_BYTES) -> Cursor:
 
 
 def _sane(log: OutputLog, stream: int, wanted: int) -> int:
-    """Return the offset at or after `wanted` where a terminal may begin: outside of an escape sequence and of a gap."""
+    """Return the offset at or after `wanted` where a terminal may begin: outside of an escape sequence and of
+    a gap.
+    """
     if not wanted:
         return 0
     begin = max(0, wanted - CONTEXT_BYTES)

@@ -1,7 +1,8 @@
 """A viewer's input on its way to the process: `TypedInput`.
 
-While a process does not read its input, 64 KiB wait here. Then the viewer's messages are not read any more, and further input waits in
-the client's own buffers. No input is dropped as long as the process lives. Whether a viewer may type is decided by `viewer`.
+While a process does not read its input, 64 KiB wait here. Then the viewer's messages are not read any more,
+and further input waits in the client's own buffers. No input is dropped as long as the process lives. Whether
+a viewer may type is decided by `viewer`.
 """
 
 import asyncio
@@ -17,7 +18,9 @@ _AGAIN_S = 0.5  # between two attempts, and between two checks that the viewer i
 
 
 class TypedInput:
-    """Writes the input of `put`, in order and in as few pieces as possible; `run` is a task of the viewer's."""
+    """Writes the input of `put`, in order and in as few pieces as possible; `run` is a task of the
+    viewer's.
+    """
 
     def __init__(
         self,
@@ -33,8 +36,8 @@ class TypedInput:
             process: The process that gets the input.
             acting: The verbs as the viewer's principal, which the audit log records.
             report: Called with the error when input is stuck, or did not arrive.
-            is_gone: Returns whether the viewer has left: no message is read while input waits for room, so no other check sees
-                it.
+            is_gone: Returns whether the viewer has left: no message is read while input waits for room, so no
+                other check sees it.
         """
         self._is_gone = is_gone
         self._process = process
@@ -70,7 +73,10 @@ class TypedInput:
             await self._wait()
 
     async def finish(self) -> None:
-        """Return when all input is written, after a second at the latest; for a viewer that types and leaves at once."""
+        """Return when all input is written, after a second at the latest.
+
+        For a viewer that types and leaves at once.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_S):
                 while self._is_busy:

@@ -1,6 +1,7 @@
 """One viewer of a process: `Viewer` takes its messages, sends its output, and ends with either side.
 
-The frames come from `TerminalOutput`, and what is typed goes through `TypedInput`. Which process a viewer may see was decided by `door`.
+The frames come from `TerminalOutput`, and what is typed goes through `TypedInput`. Which process a viewer may
+see was decided by `door`.
 """
 
 import asyncio
@@ -57,7 +58,9 @@ _MESSAGES_A_TURN = 64  # of a flood of messages; then other tasks run
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a viewer sees and may do: the process, its log with or without secrets, the cursor to begin at, and the rights."""
+    """What a viewer sees and may do: the process, its log with or without secrets, the cursor to begin at,
+    and the rights.
+    """
 
     process: Process
     log: OutputLog
@@ -85,7 +88,6 @@ class Viewer:
         take: Take,
         holds: TerminalHolds,
     ) -> None:
-        """Prepare to serve; nothing is sent yet."""
         self._websocket = websocket
         self._outbox = outbox
         self._view = view
@@ -153,7 +155,9 @@ class Viewer:
         return self._view.hold is None or self._holds.holder(self._view.process.process_id) is self
 
     async def _greet(self) -> None:
-        """Hold the terminal if that was asked for, set the viewer's size, so that the greeting has it, then send the greeting."""
+        """Hold the terminal if that was asked for, set the viewer's size, so that the greeting has it, then
+        send the greeting.
+        """
         view, process = self._view, self._view.process
         if view.hold is not None:
             self._holds.join(process.process_id, self)
@@ -208,7 +212,8 @@ class Viewer:
 
     async def _type(self, data: bytes) -> None:
         if self._view.is_readonly:
-            # Dropped, and the connection goes on: terminal emulators answer a program's queries by themselves.
+            # Dropped, and the connection goes on: terminal emulators answer a program's queries by
+            # themselves.
             self._report("input", _read_only())
         elif not self._may_act:
             self._report("input", _not_holder())
@@ -268,6 +273,7 @@ class Viewer:
 
     def _report(self, about: str, error: OutliveError) -> None:
         """Send a notice that something did not happen, to a viewer that understands control messages."""
+        self._engine.redaction.finish(error)
         self.output.notice(Notice(reason=error.code, message=error.message, about=about))
         self._follower.kick()
 
@@ -277,7 +283,9 @@ class Viewer:
         self._ended.set()
 
     def _fail(self) -> None:
-        """End after an unexpected error in the sender: the viewer connects again and continues at its cursor."""
+        """End after an unexpected error in the sender: the viewer connects again and continues at its
+        cursor.
+        """
         self._close_code = _INTERNAL_ERROR
         self._ended.set()
 
@@ -288,7 +296,10 @@ class Viewer:
         task.add_done_callback(self._side.discard)
 
     async def _close(self) -> None:
-        """Close with the process's end as the reason, after all output; does nothing when the viewer has left."""
+        """Close with the process's end as the reason, after all output.
+
+        Does nothing when the viewer has left.
+        """
         if self._close_code is None:
             return
         reason = _how(self._view.process.record) if self._close_code == _NORMAL else "continue at your cursor"
@@ -298,7 +309,10 @@ class Viewer:
 
 
 def _end_of(view: View) -> Cursor:
-    """Return the end of the output now; at least the viewer's cursor, which may lie behind output that is held back."""
+    """Return the end of the output now.
+
+    At least the viewer's cursor, which may lie behind output that is held back.
+    """
     log, cursor = view.log, view.cursor
     return Cursor(max(log.size(0), cursor.stdout), max(log.size(1), cursor.stderr))
 

@@ -1,13 +1,19 @@
-"""The page of outlive's own: its shell at /, its files, and how the user of this machine opens it (`WebFrontend`, decision 200).
+"""The page of outlive's own: its shell at /, its files, and how the user of this machine opens it
+(`WebFrontend`, decision 200).
 
-The shell holds no data: whatever the page shows it asks for at the public doors, with a token. The user gets one so:
+The shell holds no data: whatever the page shows it asks for at the public doors, with a token. The user gets
+one so:
 
-1. `outlive ui` asks for a file, over the state folder's Unix socket (`POST /ui/codes`). In the file is a form with a code.
-2. A browser opens the file, which sends the code (`POST /ui/session`). The code is the authority there, and counts once.
-3. The answer is a document with a token, which a script of ours moves into the window's own storage (`assets/session.js`).
+1. `outlive ui` asks for a file, over the state folder's Unix socket (`POST /ui/codes`). In the file is a form
+   with a code.
+2. A browser opens the file, which sends the code (`POST /ui/session`). The code is the authority there, and
+   counts once.
+3. The answer is a document with a token, which a script of ours moves into the window's own storage
+   (`assets/session.js`).
 
-The token is an ordinary one, in the file of tokens: it outlives this server, is listed, and can be revoked. The guard lets exactly
-that form pass although its Origin is null (`server.access.web_pages`), but no command of ours, and no forwarded request.
+The token is an ordinary one, in the file of tokens: it outlives this server, is listed, and can be revoked.
+The guard lets exactly that form pass although its Origin is null (`server.access.web_pages`), but no command
+of ours, and no forwarded request.
 """
 
 import asyncio
@@ -74,7 +80,8 @@ class WebFrontend:
 
         Args:
             layout: The state folder.
-            address: Where a browser of this machine reaches the server, as `http://127.0.0.1:8181`; None: nowhere.
+            address: Where a browser of this machine reaches the server, as `http://127.0.0.1:8181`; None:
+                nowhere.
             front: Answers at / to every caller that does not prefer HTML.
             events: Take what belongs in the audit log.
             clock: Monotonic seconds.
@@ -138,7 +145,10 @@ class WebFrontend:
         if not access.is_socket_user:
             raise AccessDenied(
                 "scope_missing",
-                "Only the user of this machine opens the page so, over the state folder's Unix socket and without a token.",
+                (
+                    "Only the user of this machine opens the page so, over the state folder's Unix socket "
+                    "and without a token."
+                ),
                 hint=f"Open {self._address or 'the page'} and type the token there.",
             )
         wanted = GRANTED_SCOPES[decode_request(body or b"{}", CodeRequest).scope]
@@ -202,7 +212,9 @@ class WebFrontend:
 
 
 class _Application:
-    """An ASGI application made of a coroutine function, which a route would take for a function of requests."""
+    """An ASGI application made of a coroutine function, which a route would take for a function of
+    requests.
+    """
 
     def __init__(self, serve: _Serve, *, method: str | None = None) -> None:
         """Let `serve` answer, where there is a `method` that one only."""

@@ -1,7 +1,9 @@
-"""The files that send a code to the server (`OpenerFiles`): in the state folder, for its user alone, one for each code.
+"""The files that send a code to the server (`OpenerFiles`): in the state folder, for its user alone, one for
+each code.
 
-A browser is started with the file's path. So no code is in the words of any program, which every user of the machine can read, and
-none in an address, which stays in a browser's history. Blocking: call it in a thread. Which codes count is `page_codes`' business.
+A browser is started with the file's path. So no code is in the words of any program, which every user of the
+machine can read, and none in an address, which stays in a browser's history. Blocking: call it in a thread.
+Which codes count is `page_codes`' business.
 """
 
 import contextlib
@@ -12,7 +14,7 @@ from html import escape
 
 from outlive.core.layout import Layout
 from outlive.frontends.web.page_files import page_text
-from outlive.keeper.common.files import write_whole
+from outlive.kernel.files import write_whole
 from outlive.server.access.web_pages import CODE_FORM
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +26,6 @@ class OpenerFiles:
     """The folder of these files; the server alone writes there."""
 
     def __init__(self, layout: Layout) -> None:
-        """Take the state folder; nothing is made yet."""
         self._folder = layout.ui
 
     def write(self, digest: str, code: str, address: str) -> str:
@@ -45,7 +46,8 @@ class OpenerFiles:
     def keep_only(self, digests: Collection[str]) -> None:
         """Remove the files of all other codes, those of an earlier server included.
 
-        What cannot be removed is logged, and tried again the next time: such a file is worth nothing, since its code counts no more.
+        What cannot be removed is logged, and tried again the next time: such a file is worth nothing, since
+        its code counts no more.
         """
         kept = {os.path.basename(self._path(one)) for one in digests}
         try:

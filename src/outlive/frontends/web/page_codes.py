@@ -1,14 +1,18 @@
-"""The codes that open the page (`PageCodes`): each counts once, for a minute, in this server's memory only. Pure.
+"""The codes that open the page (`PageCodes`): each counts once, for a minute, in this server's memory only.
 
-Kept is a code's hash, so that nobody who reads the server's memory later has the code, and its file has a name that says nothing.
-The time is an argument: monotonic seconds. What a code becomes is `door`'s business, the files that send codes are `opener_files`'.
+Pure.
+
+Kept is a code's hash, so that nobody who reads the server's memory later has the code, and its file has a
+name that says nothing. The time is an argument: monotonic seconds. What a code becomes is `door`'s business,
+the files that send codes are `opener_files`'.
 """
 
 from dataclasses import dataclass
 
 from outlive.policy.access import Scope, digest_of
 
-LIFE_S = 60.0  # long enough for a browser that has to start, short enough that a file left lying about is worth nothing
+# long enough for a browser that has to start, short enough that a file left lying about is worth nothing
+LIFE_S = 60.0
 _MOST = 32  # unused codes at a time: beyond that the oldest one counts no more
 
 
@@ -25,7 +29,6 @@ class PageCodes:
     """The codes that still count."""
 
     def __init__(self) -> None:
-        """Begin without any."""
         self._codes: dict[str, PageCode] = {}  # by digest, oldest first
 
     def add(self, code: str, scope: Scope, *, now: float) -> PageCode:

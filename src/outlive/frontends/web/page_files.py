@@ -1,7 +1,9 @@
-"""The page's own files (`PageFiles`): read once from the package, packed by gzip once, and answered from memory.
+"""The page's own files (`PageFiles`): read once from the package, packed by gzip once, and answered from
+memory.
 
-They are the same for every caller, hold no data, and lie below `PAGE_FILES`. A name is looked up among those that were read, so no
-name leads anywhere else. What the page may do in a browser is said by `PAGE_HEADERS`, which every answer of this frontend has.
+They are the same for every caller, hold no data, and lie below `PAGE_FILES`. A name is looked up among those
+that were read, so no name leads anywhere else. What the page may do in a browser is said by `PAGE_HEADERS`,
+which every answer of this frontend has.
 """
 
 import asyncio
@@ -21,8 +23,9 @@ from outlive.server.access.web_pages import PAGE_FILES, values_of
 from outlive.server.error_formats import Headers, send_error
 from outlive.server.http.front_page import refuse_method
 
-# What a browser lets the page do (W3C, "Content Security Policy Level 3"): it loads and asks this server alone, no page frames it, and
-# what is smuggled into a text stays a text. xterm.js styles its lines by elements that it makes (decision 202).
+# What a browser lets the page do (W3C, "Content Security Policy Level 3"): it loads and asks this server
+# alone, no page frames it, and what is smuggled into a text stays a text. xterm.js styles its lines by
+# elements that it makes (decision 202).
 PAGE_HEADERS: Headers = (
     (
         b"content-security-policy",
@@ -68,7 +71,6 @@ class PageFiles:
     """An ASGI application that answers GET and HEAD with the files below `PAGE_FILES`."""
 
     def __init__(self) -> None:
-        """Read nothing yet: most servers never show the page."""
         self._loading = asyncio.Lock()
         self._found: Mapping[str, PageFile] | None = None
 
@@ -130,7 +132,10 @@ async def _send(scope: Scope, send: Send, status: int, body: bytes, headers: Hea
 
 
 def _takes_gzip(scope: Scope) -> bool:
-    """Tell whether a caller takes gzip; one that weighs it gets the plain file, which is never wrong (RFC 9110, section 12.5.3)."""
+    """Tell whether a caller takes gzip.
+
+    One that weighs it gets the plain file, which is never wrong (RFC 9110, section 12.5.3).
+    """
     named = ",".join(values_of(scope, b"accept-encoding")).lower().split(",")
     return "gzip" in {one.strip() for one in named}
 
@@ -141,7 +146,8 @@ def page_text(name: str) -> str:
 
 
 def links_to(found: Mapping[str, PageFile]) -> str:
-    """Return the links to every style and to every module that the page's first one imports, however many steps away.
+    """Return the links to every style and to every module that the page's first one imports, however many
+    steps away.
 
     Without them a browser learns of each level of imports when the one before has come.
     """

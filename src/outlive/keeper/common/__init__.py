@@ -1,1 +1,4 @@
-"""What all programs of the keeper use: files, locks, sockets, kernel calls, process trees. Standard library only."""
+"""What all programs of the keeper use: files, locks, sockets, kernel calls, process trees.
+
+Standard library only.
+"""

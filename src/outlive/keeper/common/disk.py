@@ -1,8 +1,9 @@
-"""The state folder's disk: what it accepts now (`look_at`, `probe`), and a `Reserve` to give up when it is full.
+"""The state folder's disk: what it accepts now (`look_at`, `probe`), and a `Reserve` to give up when it is
+full.
 
-The reserve consists of many small files, so that it holds inodes as well as space. A process that must write a record (why
-a command was stopped, how it ended) removes one of these files, and tries again. Any process may do so; only the supervisor
-makes the files anew, once there is space (decision 136).
+The reserve consists of many small files, so that it holds inodes as well as space. A process that must write
+a record (why a command was stopped, how it ended) removes one of these files, and tries again. Any process
+may do so; only the supervisor makes the files anew, once there is space (decision 136).
 """
 
 import contextlib
@@ -18,8 +19,8 @@ _Result = TypeVar("_Result")
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # Errors of a file system that does not know O_TMPFILE (open(2)).
 _NO_SUCH_FILES = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL})
-# Less free space than this counts as full: a start takes 7 inodes and some blocks of 4 KiB, an answer out of SQLite's
-# write-ahead log a few more.
+# Less free space than this counts as full: a start takes 7 inodes and some blocks of 4 KiB, an answer out of
+# SQLite's write-ahead log a few more.
 _LEAST_BYTES = 256 << 10
 _LEAST_INODES = 16
 
@@ -33,10 +34,11 @@ _MOST_FOR_ONE = 16
 
 
 def look_at(root: str) -> Degraded | None:
-    """Return what prevents writing to the state folder, as its file system reports it; None when nothing does.
+    """Return what prevents writing to the state folder, as its file system reports it; None when nothing
+    does.
 
-    One system call, nothing is written. It does not see a quota, nor a file system that an error has made read-only
-    (`probe` does).
+    One system call, nothing is written. It does not see a quota, nor a file system that an error has made
+    read-only (`probe` does).
     """
     try:
         found = os.statvfs(root)
@@ -81,7 +83,8 @@ def _has_room(found: os.statvfs_result, *, bytes_: int, inodes: int) -> bool:
 
 
 def _plan(found: os.statvfs_result) -> tuple[int, int]:
-    """Return how many files the complete reserve has, and the bytes of each: less in all on a small file system.
+    """Return how many files the complete reserve has, and the bytes of each: less in all on a small file
+    system.
 
     Where inodes are few the files are larger: the output that a command leaves takes as much room there.
     """
@@ -99,7 +102,6 @@ class Reserve:
     """
 
     def __init__(self, root: str) -> None:
-        """Name the state folder; no file is made yet."""
         self._root = root
         self._folder = f"{root}/reserve"
         self._whole_at_ns = -1
@@ -119,7 +121,9 @@ class Reserve:
             return True
 
     def fit(self, write: Callable[[], _Result]) -> _Result:
-        """Return what `write` returns; while the disk is full, give up one file and call it again, some times.
+        """Return what `write` returns.
+
+        While the disk is full, give up one file and call it again, some times.
 
         Raises:
             OSError: `write` failed for another reason, or still fails.
@@ -134,14 +138,19 @@ class Reserve:
 
     @property
     def for_records(self) -> int:
-        """A quarter of the files: the output of ended commands (at most 2 MiB each) must leave them for end records."""
+        """A quarter of the files: the output of ended commands (at most 2 MiB each) must leave them for end
+        records.
+        """
         try:
             return _plan(os.statvfs(self._root))[0] // 4
         except OSError:
             return 0
 
     def refill(self) -> bool:
-        """Make some of the missing files, if there is much more space than they take; return whether to go on."""
+        """Make some of the missing files, if there is much more space than they take.
+
+        Return whether to go on.
+        """
         # Unchanged since it was complete: one stat(2) instead of a listing, on every turn of the loop.
         with contextlib.suppress(OSError):
             if os.stat(self._folder).st_mtime_ns == self._whole_at_ns:

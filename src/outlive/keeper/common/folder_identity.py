@@ -1,15 +1,20 @@
-"""Whether a state folder is the original or a copy (`claim_folder`), and what a copy gives up (`let_go`).
+"""Which state folder this is, and of which format: the file `identity`, which every process checks before it
+uses the folder.
 
-The file `identity` has one line: a random id, the device and inode of the folder in which it was made, the boot id, and the
-label of the folder's containers. A folder that has another inode now is a copy (`cp -a`, a restored backup, a `mv` to
-another file system): the processes that its journal calls live are the original's. The copy takes a new identity, after
-`let_go` has given up whatever belongs to the original. A `mv` within a file system keeps the inode; a bind mount and a
+Its one line has the number of the format (`outlive.FORMAT`: of all files, and of what keeper, shims and
+server say to each other), the version of outlive that made it, a random id, the device and inode of the
+folder in which it was made, and the boot id. It is the first file of a folder, on the disk before any other
+is made: so a folder with files and without it is of another format, and is refused like one with another
+number.
+
+A folder that has another inode now is a copy (`cp -a`, a restored backup, a `mv` to another file system): the
+processes that its journal calls live are the original's. The copy takes a new identity, after `let_go` has
+given up whatever belongs to the original. A `mv` within a file system keeps the inode; a bind mount and a
 symbolic link lead to the same one.
 
-A folder of a version that wrote no identity is taken for an original: what runs in it is taken over.
-
-In a copy nothing is signalled and no socket is connected to: both would reach the original. Each step may be repeated: if
-the process is killed in between, the folder still counts as a copy, and the next process begins anew.
+In a copy nothing is signalled and no socket is connected to: both would reach the original. Each step may be
+repeated: if the process is killed in between, the folder still counts as a copy, and the next process begins
+anew.
 """
 
 import contextlib
@@ -17,16 +22,22 @@ import fcntl
 import os
 import time
 
+from outlive import FORMAT, __version__
+from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import is_process_id
-from outlive.core.layout import Layout
-from outlive.keeper.common.files import is_written, read_end, read_journal, read_small, write_whole
+from outlive.core.layout import VARIABLE, Layout
+from outlive.keeper.common.files import read_end, read_journal
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.spawn import hit
+from outlive.kernel.files import is_written, read_head, sync_file, sync_folder, write_prepared, write_whole
 from outlive.protocols.frames import COPIED, ExitRecord, decode_identity, encode_exit, encode_identity
 
 
 def let_go(layout: Layout) -> None:
-    """Record as lost what lived when the copy was made, and remove what leads to the original. The journal goes last."""
+    """Record as lost what lived when the copy was made, and remove what leads to the original.
+
+    The journal goes last.
+    """
     live = read_journal(layout.live)
     # Behind a symbolic link lie the original's own folders: they must not be changed.
     if not os.path.islink(layout.processes):
@@ -42,7 +53,8 @@ def let_go(layout: Layout) -> None:
         layout.service,
     ):
         _remove(path)
-    # After `cp -al` these are hard links to the original's own files: writing to them would write to the original.
+    # After `cp -al` these are hard links to the original's own files: writing to them would write to the
+    # original.
     index = (layout.registry, f"{layout.registry}-wal", f"{layout.registry}-shm")
     for path in (
         layout.supervisor_lock,
@@ -59,7 +71,8 @@ def let_go(layout: Layout) -> None:
 
         shutil.rmtree(layout.containers, ignore_errors=True)
     # Last, because it lists what is to be done: a kill before this line lets the next process begin anew.
-    _remove(layout.live)
+    # Without a journal the folders would be asked what lives.
+    write_whole(layout.live, b"#\n")
     words = f"{layout.root} is a copy: {len(live)} processes live in the original, and are lost here\n"
     with (
         contextlib.suppress(OSError),
@@ -69,21 +82,20 @@ def let_go(layout: Layout) -> None:
 
 
 def make_copy(staged: Layout, root: str) -> None:
-    """Make of what was restored into `staged` a copy that stands in the folder `root`, into which it is moved afterwards.
+    """Make of what was restored into `staged` a copy that stands in the folder `root`, into which it is moved
+    afterwards.
 
-    An identity that came out of a backup may be that of `root` itself: then nothing else would show that the processes which lived
-    when the backup was made do not live here.
+    An identity that came out of a backup may be that of `root` itself: then nothing else would show that the
+    processes which lived when the backup was made do not live here.
     """
-    from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - loads ctypes, see `_claim`
-
     let_go(staged)
-    about = os.stat(root)
-    name = os.urandom(_ID_BYTES).hex()
-    write_whole(staged.identity, encode_identity(name, about.st_dev, about.st_ino, BOOT_ID, name))
+    _Identity.new(os.stat(root)).write(staged)
 
 
 def _call_lost(folder: str) -> None:
-    """Record the end as lost, unless an end is known, and remove the socket: a hard link leads to the original's shim."""
+    """Record the end as lost, unless an end is known, and remove the socket: a hard link leads to the
+    original's shim.
+    """
     if not os.path.isdir(folder):
         return
     _remove(f"{folder}/sock")
@@ -104,7 +116,9 @@ def _followed(layout: Layout) -> list[str]:
 
 
 def _set_waiting_aside(layout: Layout) -> None:
-    """Start nothing twice: what waits here for its turn or an approval also waits in the original, or has run there."""
+    """Start nothing twice: what waits here for its turn or an approval also waits in the original, or has run
+    there.
+    """
     for name in filter(is_process_id, _names(layout.waiting)):
         os.rename(f"{layout.waiting}/{name}", f"{layout.waiting}/{name}{Layout.ASIDE}")
     # The original's server goes on with its services.
@@ -138,28 +152,87 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-_ID_BYTES = 16  # random: two folders never get the same id
+class _Identity:
+    """What the file says, once its format is known to be ours."""
+
+    __slots__ = ("boot", "device", "inode", "name")
+
+    def __init__(self, name: str, device: int, inode: int, boot: str) -> None:
+        self.name = name
+        self.device = device
+        self.inode = inode
+        self.boot = boot
+
+    @classmethod
+    def new(cls, folder: os.stat_result) -> "_Identity":
+        """Return one for a folder that stands where it is now; two folders never get the same id."""
+        # Imported here because it loads ctypes, which a process that finds an identity never needs.
+        from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - as above
+
+        return cls(os.urandom(16).hex(), folder.st_dev, folder.st_ino, BOOT_ID)
+
+    def stands_in(self, folder: os.stat_result) -> bool:
+        """Return whether the folder is the one that this was made for."""
+        return (self.device, self.inode) == (folder.st_dev, folder.st_ino)
+
+    def write(self, layout: Layout) -> None:
+        """Replace the file.
+
+        It is on the disk when this returns, so that nothing else is there without it after a power cut.
+        """
+        unfinished = layout.identity + _UNFINISHED
+        write_prepared(unfinished, encode_identity(self.name, self.device, self.inode, self.boot))
+        sync_file(unfinished)
+        hit("identity.prepared")
+        os.rename(unfinished, layout.identity)
+        sync_folder(layout.root)
 
 
-def claim_folder(layout: Layout) -> None:
-    """Return when the folder has an identity of its own; a process calls this before it uses a state folder.
+_UNFINISHED = ".new"
+# What may be in a folder that is not begun yet: an identity of which a power cut has left the name alone, and
+# what belongs to a file system. Hidden files are none of ours.
+_IN_EMPTY_FOLDERS = frozenset({"identity", f"identity{_UNFINISHED}", "lost+found"})
 
-    A folder that has one costs three system calls. If the caller is killed at any point, the next caller does it again;
-    several callers at once do it one after the other.
+
+def check_format(layout: Layout) -> None:
+    """Return if this program can use the folder: it is of our format, or empty, or missing. Changes nothing.
 
     Raises:
-        OSError: The folder is missing; or it is a copy, and its new identity cannot be written (a full disk).
+        ConfigInvalid: `state_format`: it is of another format.
+        OSError: It cannot be read.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        _read(layout)
+
+
+def claim_folder(layout: Layout, *, begins: bool = True) -> str:
+    """Return the folder's random id, once it has one of its own.
+
+    A process calls this before it uses a state folder.
+
+    A folder that has one costs three system calls. If the caller is killed at any point, the next caller does
+    it again; several callers at once do it one after the other. With `begins` False an empty folder is left
+    so, and the id is "".
+
+    Raises:
+        ConfigInvalid: `state_format`: the folder is of another format; nothing in it was changed.
+        OSError: The folder is missing, or cannot be read; or its new identity cannot be written (a full
+        disk).
     """
     folder = os.open(layout.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if _stands_in(folder, _read(layout)):
-            return
-        # The folder itself is locked: the lock files in a copy may be hard links to the original's (cp -al).
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        # Read again: another process may have claimed the folder while this one waited for the lock.
-        known = _read(layout)
-        if not _stands_in(folder, known):
-            _claim(layout, folder, known)
+        about, known = os.fstat(folder), _read(layout)
+        if known is None and not begins:
+            return ""
+        if known is None or not known.stands_in(about):
+            # The folder itself is locked: the lock files in a copy may be hard links to the original's (cp
+            # -al).
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            # Read again: another process may have claimed the folder while this one waited for the lock.
+            known = _read(layout)
+            if known is None or not known.stands_in(about):
+                known = _claim(layout, about, known)
+        return known.name
     finally:
         os.close(folder)
 
@@ -174,7 +247,9 @@ def _is_same_folder(folder: int, path: str) -> bool:
 
 
 def moved_to(folder: int) -> str | None:
-    """Return the present path of an open folder; None when it was deleted, or its path is not visible from here."""
+    """Return the present path of an open folder; None when it was deleted, or its path is not visible from
+    here.
+    """
     if os.fstat(folder).st_nlink == 0:
         return None
     try:
@@ -184,44 +259,78 @@ def moved_to(folder: int) -> str | None:
     return path if _is_same_folder(folder, path) else None
 
 
-def _read(layout: Layout) -> tuple[str, int, int, str, str] | None:
-    raw = read_small(layout.identity)
-    return None if raw is None else decode_identity(raw)
+def _read(layout: Layout) -> _Identity | None:
+    """Return what the file says; None where the folder is not begun yet.
 
-
-def _stands_in(folder: int, known: tuple[str, int, int, str, str] | None) -> bool:
-    about = os.fstat(folder)
-    return known is not None and known[1:3] == (about.st_dev, about.st_ino)
-
-
-def _claim(layout: Layout, folder: int, known: tuple[str, int, int, str, str] | None) -> None:
-    # Imported here because it loads ctypes, which a process that finds an identity never needs.
-    from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - as above
-
-    about = os.fstat(folder)
-    name = os.urandom(_ID_BYTES).hex()
-    base = name
+    Raises:
+        ConfigInvalid: `state_format`: it is of another format.
+        OSError: The folder, or the file, cannot be read.
+    """
+    raw = _content(layout)
+    if not raw:
+        if all(name in _IN_EMPTY_FOLDERS or name.startswith(".") for name in os.listdir(layout.root)):
+            return None
+        # Another process may have begun the folder between both looks: it makes this file first.
+        raw = _content(layout)
+    known = decode_identity(raw)
     if known is None:
-        # Made by an earlier version, which labelled containers with the path.
-        if os.path.isdir(layout.processes):
-            base = os.path.realpath(layout.root)
-    elif known[2] == about.st_ino and known[3] != BOOT_ID:
+        raise _another_format(layout.root, raw.decode(errors="replace").split())
+    return _Identity(*known)
+
+
+def _content(layout: Layout) -> bytes:
+    try:
+        return read_head(layout.identity)
+    except FileNotFoundError:
+        return b""
+
+
+def _another_format(root: str, words: list[str]) -> ConfigInvalid:
+    import shlex  # noqa: PLC0415 -- it loads `re`, and every shim that is forked would have that in memory
+
+    # Of a damaged file nothing is quoted.
+    is_whole = len(words) > 1 and all(word.isascii() and word.isprintable() for word in words)
+    if is_whole and words[0].isdigit() and words[0] != str(FORMAT):
+        text = (
+            f"The state folder {root} is of format {words[0]}, made by outlive {words[1]}: outlive "
+            f"{__version__} uses format {FORMAT}."
+        )
+        way = f"Use outlive {words[1]} for it"
+    else:
+        text = (
+            f"The state folder {root} holds files, but does not say of which format: outlive "
+            f"{__version__} uses format {FORMAT}."
+        )
+        way = "If it is outlive's, use the version that made it"
+    moved = f"{root.rstrip('/')}.old"
+    hint = (
+        f"{way}, move it away (`mv {shlex.quote(root)} {shlex.quote(moved)}`), or name another "
+        f"folder: {VARIABLE}=/path."
+    )
+    return ConfigInvalid("state_format", text, hint=hint)
+
+
+def _claim(layout: Layout, folder: os.stat_result, known: _Identity | None) -> _Identity:
+    made = _Identity.new(folder)
+    if known is None:
+        pass
+    elif known.inode == folder.st_ino and known.boot != made.boot:
         # The same folder after a boot: devices may get other numbers then, and no process has survived.
-        name, base = known[0], known[4]
+        made.name = known.name
     elif _is_served(layout):
-        return  # its supervisor runs, so this is the original, whatever file was put into it
+        return known  # its supervisor runs, so this is the original, whatever file was put into it
     else:
         let_go(layout)
         hit("identity.let_go")
-    words = encode_identity(name, about.st_dev, about.st_ino, BOOT_ID, base)
-    # A first identity may fail to be written (full disk); a copy's may not, or the copy would count as the original.
-    with contextlib.suppress(OSError) if known is None else contextlib.nullcontext():
-        write_whole(layout.identity, words)
+    made.write(layout)
     hit("identity.written")
+    return made
 
 
 def _is_served(layout: Layout) -> bool:
-    """Return whether a supervisor holds this folder's lock: a file of its own, not a hard link to another folder's."""
+    """Return whether a supervisor holds this folder's lock: a file of its own, not a hard link to another
+    folder's.
+    """
     try:
         return os.stat(layout.supervisor_lock).st_nlink == 1 and holder_of(layout.supervisor_lock) is not None
     except OSError:

@@ -1,9 +1,10 @@
-"""Starting the keeper when no supervisor listens (`ensure_keeper`), and asking one for its status (`ask_status`).
+"""Starting the keeper when no supervisor listens (`ensure_keeper`), and asking one for its status
+(`ask_status`).
 
 For the server and the command line; neither function needs a lasting connection to the supervisor.
 
-Where `outlive keeper run` looks after the keeper (in a systemd unit, for instance), starting it is left to that program: a
-keeper that a server launches is in the server's control group, and would end with it.
+Where `outlive keeper run` looks after the keeper (in a systemd unit, for instance), starting it is left to
+that program: a keeper that a server launches is in the server's control group, and would end with it.
 """
 
 import contextlib
@@ -19,29 +20,32 @@ from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.locks import failure_of, holder_of
+from outlive.keeper.common.program import open_program
 from outlive.keeper.common.sockets import connect_unix
-from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SHIM_VARIABLE, keeper_argv, keeper_environment
-from outlive.protocols.keeper import decode_message, encode_message
+from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, PROGRAM_FLAG, keeper_argv, keeper_environment
+from outlive.protocols.keeper import CANNOT_START, decode_message, encode_message
 
+_FAILED_S = 5.0  # without a supervisor after one that could not start: longer than until the second one
 _HOST_PATIENCE_S = 3.0  # one that hangs or is being started again must not keep commands from running
 
 
-def ensure_keeper(
-    state_dir: str, *, deadline_s: float = 8.0, find_shim: Callable[[], str | None] | None = None
-) -> None:
+def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0, find_program: Callable[[], str]) -> None:
     """Return when a supervisor listens on the state folder's socket; start the keeper if none does.
 
-    Blocking (about 40 ms for a start). Several processes may call it at once: locks let one of them win. `find_shim` returns
-    the path of the shim program; a keeper without one forks its shims.
+    Blocking (about 40 ms for a start). Several processes may call it at once: locks let one of them win.
+    `find_program` returns the path of the program that shims are; it may take its time, and is called only
+    where a keeper has to be started.
 
     Raises:
-        BackendUnavailable: `keeper_unavailable`, no supervisor listened in time.
+        BackendUnavailable: `keeper_unavailable`, the program is of no use, no supervisor listened in time, or
+        two have ended at their start (with `CANNOT_START`).
     """
     layout = Layout(state_dir)
     begun = time.monotonic()
     until = begun + deadline_s
     launches_at = begun + _patience_s(layout)
+    failures: set[tuple[str, str]] = set()  # of supervisors; one may have had bad luck
     with contextlib.suppress(OSError):  # the process that takes the folder reports the error
         claim_folder(layout)  # before connecting: in a copy made of hard links the socket is the original's
     while True:
@@ -49,6 +53,15 @@ def ensure_keeper(
             connect_unix(layout.keeper_socket).close()
             return
         now = time.monotonic()
+        if (failure := failure_of(layout.supervisor_lock)) is not None:
+            failures.add(failure)
+            if len(failures) > 1 or now > begun + _FAILED_S:
+                raise BackendUnavailable(
+                    "keeper_unavailable",
+                    f"The keeper cannot start: {failure[1]}.",
+                    hint=f"See {layout.keeper_log} and `outlive doctor`.",
+                    details={"reason": CANNOT_START},
+                )
         if now > until:
             raise BackendUnavailable(
                 "keeper_unavailable",
@@ -65,8 +78,15 @@ def ensure_keeper(
             )
         # A guardian needs some 40 ms; after two seconds the launch has failed, and is repeated.
         if now >= launches_at:
-            launches_at = now + 2.0
-            _launch(state_dir, find_shim)
+            program = open_program(layout, find_program)
+            until += time.monotonic() - now  # it may have been compiled
+            launches_at = time.monotonic() + 2.0
+            if guardian := holder_of(layout.guardian_lock):
+                _wake(guardian)
+            try:
+                _launch(state_dir, program)
+            finally:
+                os.close(program)
         time.sleep(0.002)
 
 
@@ -80,13 +100,20 @@ def _patience_s(layout: Layout) -> float:
     return 0.0 if host is None else _HOST_PATIENCE_S
 
 
-def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
-    env = keeper_environment("guardian")
-    if SHIM_VARIABLE not in env and find_shim is not None and (path := find_shim()) is not None:
-        env[SHIM_VARIABLE] = path  # a path that the user has set takes precedence
+def _wake(guardian: int) -> None:
+    """Continue a guardian that a command has stopped: it has to start its supervisor, and no other one can
+    begin.
+    """
+    from outlive.keeper.common.kernel import wake  # noqa: PLC0415 - it loads ctypes, and a keeper runs mostly
+
+    wake(guardian)
+
+
+def _launch(state_dir: str, program: int) -> None:
     subprocess.run(
-        keeper_argv("guardian", state_dir, "--first"),
-        env=env,
+        keeper_argv("guardian", state_dir, "--first", f"{PROGRAM_FLAG}{program}"),
+        env=keeper_environment(),
+        pass_fds=(program,),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -97,13 +124,12 @@ def _launch(state_dir: str, find_shim: Callable[[], str | None] | None) -> None:
     )
 
 
-def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) -> dict[str, object] | None:
+def ask_status(layout: Layout, *, within_s: float) -> dict[str, object] | None:
     """Return the answer of `Lifecycle.status`, None where no answer comes in time, or a refusal. Blocks.
 
     Args:
         layout: The state folder of the supervisor.
         within_s: How long to wait for the answer.
-        with_commands: Ask for `commands`, too, which a supervisor of an earlier version does not report.
 
     Raises:
         OSError: No supervisor listens, or its backlog is full.
@@ -112,7 +138,7 @@ def ask_status(layout: Layout, *, within_s: float, with_commands: bool = False) 
         poll = select.poll()
         poll.register(link, select.POLLIN)
         with contextlib.suppress(OSError, ValueError):  # the supervisor ends just now
-            sockets.send(link, encode_message({"op": "status", "req": 1, "commands": with_commands}))
+            sockets.send(link, encode_message({"op": "status", "req": 1}))
             if poll.poll(within_s * 1000) and (packet := sockets.receive(link)) is not None and packet[0]:
                 reply, _ = decode_message(packet[0])
                 return reply if reply.get("ok") else None

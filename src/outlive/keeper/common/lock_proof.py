@@ -1,23 +1,26 @@
 """Whether the process behind a connection is the supervisor: the one that holds the supervisor's record lock.
 
-A state folder has a second lock for this, a record lock of the classic kind (fcntl(2) F_SETLK) on `supervisor.pid`. The pid
-in a lock file proves nothing, because every process of our user can write it. The pid of a record lock does: `F_GETLK`
-returns it from the kernel's own table. Such a lock belongs to one process; neither a fork nor a copy of the descriptor has it.
+A state folder has a second lock for this, a record lock of the classic kind (fcntl(2) F_SETLK) on
+`supervisor.pid`. The pid in a lock file proves nothing, because every process of our user can write it. The
+pid of a record lock does: `F_GETLK` returns it from the kernel's own table. Such a lock belongs to one
+process; neither a fork nor a copy of the descriptor has it.
 
-The lock is on a file of its own, which is empty: a process loses its record locks on a file when it closes any descriptor of
-that file. So the supervisor opens the file before it takes the lock, and never again.
+The lock is on a file of its own, which is empty: a process loses its record locks on a file when it closes
+any descriptor of that file. So the supervisor opens the file before it takes the lock, and never again.
 
-Neither the uid nor a file would be enough. Commands have the same uid, and a sandbox does not keep them from connecting to a
-Unix socket; an `open` or `guarded` command can write every file of its user. The kernel names both the peer of the connection
-and the holder of the lock.
+Neither the uid nor a file would be enough. Commands have the same uid, and a sandbox does not keep them from
+connecting to a Unix socket; an `open` or `guarded` command can write every file of its user. The kernel names
+both the peer of the connection and the holder of the lock.
 
-A peer that may gain no privileges (NoNewPrivs) is refused by a process that may: a `guarded` command must not have a shim do
-what it cannot do itself, not even after it has killed the supervisor and taken the lock.
+A peer that may gain no privileges (NoNewPrivs) is refused by a process that may: a `guarded` command must not
+have a shim do what it cannot do itself, not even after it has killed the supervisor and taken the lock.
 
-Two gaps remain. Before Linux 6.5 only the peer's pid at the time of connecting is known: if that process has died since, and
-the lock's holder has got its pid, the peer passes. Where /proc hides NoNewPrivs (hidepid), the lock alone decides.
+Two gaps remain. Before Linux 6.5 only the peer's pid at the time of connecting is known: if that process has
+died since, and the lock's holder has got its pid, the peer passes. Where /proc hides NoNewPrivs (hidepid),
+the lock alone decides.
 
-`common.locks` holds the lock that makes sure there is only one supervisor; this module only proves which process it is.
+`common.locks` holds the lock that makes sure there is only one supervisor; this module only proves which
+process it is.
 """
 
 import errno
@@ -25,10 +28,10 @@ import fcntl
 import os
 import socket
 import struct
-import time
 
-from outlive.keeper.common.files import read_small
+from outlive.keeper.common.kernel import wake
 from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
+from outlive.kernel.files import read_small
 
 _FLOCK = struct.Struct("hhqqi")  # struct flock of fcntl(2): kind, whence, start, length, pid
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -45,7 +48,8 @@ def open_pid_lock(path: str) -> int:
 
 
 def take_pid_lock(lock: int) -> bool:
-    """Take the lock until this process ends or closes any descriptor of the file; False when another process holds it.
+    """Take the lock until this process ends or closes any descriptor of the file; False when another process
+    holds it.
 
     Raises:
         OSError: The file system has no locks (ENOLCK).
@@ -58,9 +62,28 @@ def take_pid_lock(lock: int) -> bool:
 
 
 def pid_of_holder(lock: int) -> int:
-    """Return the pid of the process that holds the lock: 0 when none does, -1 when the kernel does not name it."""
+    """Return the pid of the process that holds the lock: 0 when none does, -1 when the kernel does not name
+    it.
+    """
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(lock, _GET, _WHOLE_FILE))
     return 0 if kind == _FREE else pid or -1
+
+
+def wake_supervisor(path: str) -> None:
+    """Continue the process that holds the lock at `path` if a command has stopped it.
+
+    For the processes that ask something of a supervisor whose guardian may be stopped as well.
+    """
+    try:
+        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        wake(pid_of_holder(lock))
+    except OSError:  # a file system without locks
+        pass
+    finally:
+        os.close(lock)
 
 
 _MARK = b"\nNoNewPrivs:\t"  # the beginning of its line in /proc/PID/status
@@ -70,7 +93,8 @@ _WANTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bool = False) -> bool:
-    """Return whether the process that connected is of our user, holds the lock of the open file `lock`, and lives.
+    """Return whether the process that connected is of our user, holds the lock of the open file `lock`, and
+    lives.
 
     Args:
         connection: An accepted connection.
@@ -78,11 +102,12 @@ def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bo
         may_be_bound: Also accept a process that may gain no privileges.
 
     Raises:
-        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM), but everything checked so far holds.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM), but everything checked so far
+        holds.
     """
     pid, uid = peer_of(connection)
-    # First the checks that need no descriptor: while ours are exhausted, strangers are refused at once, and only the
-    # holder's proof has to wait.
+    # First the checks that need no descriptor: while ours are exhausted, strangers are refused at once, and
+    # only the holder's proof has to wait.
     if uid != os.getuid() or pid <= 0 or pid_of_holder(lock) != pid:
         return False
     try:
@@ -92,8 +117,8 @@ def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bo
     try:
         if not may_be_bound and is_bound(pid):
             return False
-        # Asked again at the end: everything above was asked by pid. It was about this peer if the peer still lives, and
-        # it still holds if the lock is still the peer's.
+        # Asked again at the end: everything above was asked by pid. It was about this peer if the peer still
+        # lives, and it still holds if the lock is still the peer's.
         is_there = _is_there(pid) if pidfd is None else not has_exited(pidfd)
         return is_there and pid_of_holder(lock) == pid
     finally:
@@ -102,7 +127,8 @@ def is_lock_holder(connection: socket.SocketType, lock: int, *, may_be_bound: bo
 
 
 def is_bound(pid: int) -> bool:
-    """Return whether a process may gain no privileges (NoNewPrivs, proc_pid_status(5)); False where /proc hides it.
+    """Return whether a process may gain no privileges (NoNewPrivs, proc_pid_status(5)); False where /proc
+    hides it.
 
     Raises:
         OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM).
@@ -131,8 +157,8 @@ def is_bound(pid: int) -> bool:
 class WatchedLock:
     """The supervisor's record lock, kept open to be asked about again, wherever its folder is moved to.
 
-    The file that was there at first decides. Another file in its place counts only while no process holds the first one, and
-    only as long as the folder there is the same one, by its inode and by its identity.
+    The file that was there at first decides. Another file in its place counts only while no process holds the
+    first one, and only as long as the folder there is the same one, by its inode and by its identity.
     """
 
     __slots__ = ("_fd", "_folder", "_is_bound", "_path")
@@ -149,15 +175,7 @@ class WatchedLock:
         self._is_bound = is_bound(os.getpid())
 
     def is_held_by(self, connection: socket.SocketType) -> bool:
-        """Return whether the peer holds it. Waits while we are out of descriptors; only the holder's connection gets there."""
-        while True:
-            try:
-                return self.asks(connection)
-            except OSError:
-                time.sleep(0.05)  # descriptors may become free at any moment; 20 tries a second cost nothing
-
-    def asks(self, connection: socket.SocketType) -> bool:
-        """Return the same without waiting.
+        """Return whether the peer holds it.
 
         Raises:
             OSError: We are out of descriptors or memory.
@@ -178,10 +196,6 @@ class WatchedLock:
     def is_held(self) -> bool:
         """Return whether any process holds the lock that was there at first."""
         return pid_of_holder(self._fd) != 0
-
-    def is_deleted(self) -> bool:
-        """Return whether the lock's file was deleted, with its folder for instance; one that was moved still exists."""
-        return os.fstat(self._fd).st_nlink == 0
 
     def fileno(self) -> int:
         """Return the descriptor, to hand it on to another process."""

@@ -1,8 +1,9 @@
 """Unix sockets of the keeper: paths of any length, descriptors in messages, and which process is the peer.
 
-`sun_path` holds 107 bytes (unix(7)); longer paths are reached through /proc/self/fd/<folder>/<name>.
+`sun_path` holds 107 bytes (unix(7)); longer paths are reached through /proc/self/fd/<folder>/<name>. To
+listen, our pid stands there: /proc/net/unix shows that name (`kernel/own_places.py` reads it).
 
-What a packet means is decided by the protocols (`protocols.keeper`, `guardian.shim`), not here.
+What a packet means is decided by the protocols (`protocols.keeper`, `native/shim/shim_loop.h`), not here.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ _MAX_PACKET = 256 * 1024  # above the largest SEQPACKET message the default send
 _UCRED = struct.Struct("3i")
 _FDS_SPACE = socket.CMSG_SPACE(_MAX_FDS * 4)
 _CREDENTIALS_SPACE = socket.CMSG_SPACE(_UCRED.size)
-_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)  # plain numbers: enumerations cost each shim pages (decision 23)
+_CLOEXEC = int(socket.MSG_CMSG_CLOEXEC)
 _RIGHTS = int(socket.SCM_RIGHTS)
 _SO_PEERPIDFD = 77  # asm-generic/socket.h, Linux 6.5
 # Errors that say something about us (no descriptors, no memory), and nothing about the peer.
@@ -34,13 +35,13 @@ def _is_short(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def _short(path: str) -> Iterator[str]:
+def _short(path: str, process: str = "self") -> Iterator[str]:
     if _is_short(path):
         yield path
         return
     folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+        yield f"/proc/{process}/fd/{folder}/{os.path.basename(path)}"
     finally:
         os.close(folder)
 
@@ -48,14 +49,16 @@ def _short(path: str) -> Iterator[str]:
 def listen_unix(
     path: str, kind: int = socket.SOCK_SEQPACKET, *, backlog: int = 64, is_new: bool = False
 ) -> socket.socket:
-    """Return a non-blocking socket that listens on `path`, replacing a stale one (in a new folder there is none).
+    """Return a non-blocking socket that listens on `path`, replacing a stale one (in a new folder there is
+    none).
 
     Raises:
         OSError: The folder is missing or not writable.
     """
     listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     try:
-        with _short(path) as address:
+        # As this /proc numbers us, which may be that of another PID namespace.
+        with _short(path, "self" if _is_short(path) else os.readlink("/proc/self")) as address:
             if not is_new:
                 with contextlib.suppress(OSError):  # missing; any other error shows again at `bind`
                     os.unlink(address)
@@ -92,10 +95,11 @@ def connect_unix(
 
 
 def connect_own(path: str, *, names_senders: bool = False) -> socket.socket:
-    """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only if `path` is a socket of our own user.
+    """Return a connected, non-blocking SEQPACKET socket, as `connect_unix`, but only if `path` is a socket of
+    our own user.
 
-    A symbolic link in its place is refused. The socket is checked and connected to through one descriptor (O_PATH, open(2)),
-    so it cannot be exchanged in between.
+    A symbolic link in its place is refused. The socket is checked and connected to through one descriptor
+    (O_PATH, open(2)), so it cannot be exchanged in between.
 
     Raises:
         OSError: As `connect_unix`; EPERM: something else is at `path`.
@@ -120,26 +124,6 @@ def accept(listener: socket.socket) -> socket.socket | None:
     return connection
 
 
-def accept_from(listener: int) -> socket.SocketType | None:
-    """Return the same for a listener's bare descriptor, without Python's own socket class.
-
-    That class costs each shim 120 KB at the moment when a new supervisor connects to it (decision 23).
-
-    Raises:
-        OSError: We are out of descriptors or memory.
-    """
-    bare = socket.SocketType(fileno=listener)
-    try:
-        fd, _ = bare._accept()  # type: ignore[attr-defined]  # noqa: SLF001 - the C class has no public one
-    except (BlockingIOError, ConnectionAbortedError):
-        return None
-    finally:
-        bare.detach()
-    connection = socket.SocketType(fileno=fd)
-    connection.setblocking(False)  # noqa: FBT003 - positional only
-    return connection
-
-
 def peer_of(connection: socket.SocketType) -> tuple[int, int]:
     """Return pid and uid of the peer as the kernel saw them at connect (SO_PEERCRED, unix(7))."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
@@ -148,17 +132,20 @@ def peer_of(connection: socket.SocketType) -> tuple[int, int]:
 
 
 def peer_pidfd(connection: socket.SocketType) -> int | None:
-    """Return a pidfd of the process that connected (or, for a connection of ours, of the one that listens); close it.
+    """Return a pidfd of the process that connected (or, for a connection of ours, of the one that listens).
 
-    A pidfd stands for one process for ever, while a pid may be another process's by the time it is used. What was learned by
-    the pid in between holds if `has_exited` is still False afterwards.
+    Close it.
+
+    A pidfd stands for one process for ever, while a pid may be another process's by the time it is used. What
+    was learned by the pid in between holds if `has_exited` is still False afterwards.
 
     Returns:
         A descriptor with close-on-exec; None where the kernel has no such call (before Linux 6.5).
 
     Raises:
         ProcessLookupError: The process has exited.
-        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM); this says nothing about the peer.
+        OSError: We are out of descriptors or memory (EMFILE, ENFILE, ENOMEM); this says nothing about the
+        peer.
     """
     if not _HAS_PEER_PIDFD:
         return None
@@ -201,7 +188,9 @@ def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ())
 
 
 def peek(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> bytes | None:
-    """Return the next packet without taking it: its descriptors stay there, and `receive` returns the same packet."""
+    """Return the next packet without taking it: its descriptors stay there, and `receive` returns the same
+    packet.
+    """
     try:
         return connection.recv(size, socket.MSG_PEEK)
     except BlockingIOError:
@@ -211,7 +200,8 @@ def peek(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> bytes | N
 
 
 def receive_named(connection: socket.SocketType) -> tuple[bytes, list[int], int] | None:
-    """Return what `receive` does and the sender's pid, which the kernel vouches for (SO_PASSCRED, unix(7)); 0 at the end.
+    """Return what `receive` does and the sender's pid, which the kernel vouches for (SO_PASSCRED, unix(7)); 0
+    at the end.
 
     Afterwards the socket names no more senders, unless there was no packet.
     """
@@ -227,14 +217,18 @@ def receive_named(connection: socket.SocketType) -> tuple[bytes, list[int], int]
 
 
 def receive(connection: socket.SocketType, *, size: int = _MAX_PACKET) -> tuple[bytes, list[int]] | None:
-    """Receive one packet and its descriptors (close-on-exec); b"" is the end, None means that no packet is there."""
+    """Receive one packet and its descriptors (close-on-exec).
+
+    B"" is the end, None means that no packet is there.
+    """
     try:
         message, ancillary, _, _ = connection.recvmsg(size, _FDS_SPACE, _CLOEXEC)
     except BlockingIOError:
         return None
     except ConnectionResetError:
-        # Reported once, before the packets that the peer had sent: it died with messages of ours unread. Its own packets
-        # still count (a shim once threw away the descriptors it had just been given), so receive again.
+        # Reported once, before the packets that the peer had sent: it died with messages of ours unread. Its
+        # own packets still count (a shim once threw away the descriptors it had just been given), so receive
+        # again.
         return receive(connection, size=size)
     return message, _descriptors_in(ancillary) if ancillary else []
 

@@ -22,10 +22,12 @@ def log(text: str) -> None:
 
 
 def keep_log_short(name: str) -> None:
-    """Replace descriptor 2 by a new file if it is a log that has grown too long; all processes that share the log do so.
+    """Replace descriptor 2 by a new file if it is a log that has grown too long.
 
-    `name` is the end of the log's path: if descriptor 2 was pointed to another program's file, that file is left alone. So a
-    log never takes more than two files of 1 MiB, whatever makes it grow.
+    All processes that share the log do so.
+
+    `name` is the end of the log's path: if descriptor 2 was pointed to another program's file, that file is
+    left alone. So a log never takes more than two files of 1 MiB, whatever makes it grow.
 
     Raises:
         OSError: The log stays as it is.
@@ -33,7 +35,8 @@ def keep_log_short(name: str) -> None:
     found = os.fstat(2)
     if found.st_size < _LOG_BYTES or not stat.S_ISREG(found.st_mode):
         return
-    # Another process may have renamed the file that is still open here: both suffixes lead back to the log's own path.
+    # Another process may have renamed the file that is still open here: both suffixes lead back to the log's
+    # own path.
     path = os.readlink("/proc/self/fd/2").removesuffix(_DELETED).removesuffix(_OLD)
     if not path.endswith(name):
         return
@@ -50,7 +53,9 @@ def keep_log_short(name: str) -> None:
 
 
 def use_standard_files(layout: Layout) -> None:
-    """Point descriptors 0 and 1 to /dev/null and 2 to the keeper's log, and leave the user's working folder."""
+    """Point descriptors 0 and 1 to /dev/null and 2 to the keeper's log, and leave the user's working
+    folder.
+    """
     # A working folder keeps its file system busy, and the umask is for the keeper's own files.
     os.chdir("/")
     os.umask(0o077)

@@ -1,7 +1,9 @@
-"""The process tree of a command: which processes belong to it, and signals to all of them, repeated to a fixpoint.
+"""The process tree of a command: which processes belong to it, and signals to all of them, repeated to a
+fixpoint.
 
-A shim is a subreaper, so everything that its command ever started is below it, daemons included. A pid is signalled only
-through a pidfd, and only after its ancestry was checked again with the pidfd open: a reused pid is never hit.
+A shim is a subreaper, so everything that its command ever started is below it, daemons included. A pid is
+signalled only through a pidfd, and only after its ancestry was checked again with the pidfd open: a reused
+pid is never hit.
 
 When a tree is stopped, paused or resumed is decided by `supervisor.endings`, not here.
 """
@@ -11,19 +13,21 @@ import os
 import signal
 import time
 
+from outlive.core.identity import PROCESS_VARIABLE
 from outlive.keeper.common.kernel import stat_fields
 
 _MAX_ROUNDS = 64  # walks: a tree that still forks after so many is one that forks as fast as it is stopped
 _EAGER_ROUNDS = 8  # the first walks, without a rest in between
 _ROUND_S = 0.0005  # of rest between the later ones
-_DEAD = frozenset({b"Z", b"X"})
-_STOPPED = _DEAD | {b"T", b"t"}
+DEAD = frozenset({b"Z", b"X"})
+_STOPPED = DEAD | {b"T", b"t"}
 
 
 def descendants(roots: list[int]) -> list[int]:
     """Return the pids below `roots`, parents first, zombies included; the roots themselves are not listed.
 
-    Reads /proc/PID/task/TID/children, which may miss a child while the tree changes (proc(5)): callers repeat.
+    Reads /proc/PID/task/TID/children, which may miss a child while the tree changes (proc(5)): callers
+    repeat.
     """
     found: list[int] = []
     seen = set(roots)
@@ -40,11 +44,19 @@ def descendants(roots: list[int]) -> list[int]:
 def is_dead(pid: int) -> bool:
     """Return whether a process is gone or a zombie."""
     fields = stat_fields(pid)
-    return not fields or fields[0] in _DEAD
+    return not fields or fields[0] in DEAD
 
 
 def children(pid: int) -> list[int]:
-    """Return the children of all threads of `pid`."""
+    """Return the children of all threads of `pid`.
+
+    Every walk passes here.
+
+    Raises:
+        ValueError: `pid` is no process: 0 stands for one that is not known, and nothing would be found below.
+    """
+    if pid < 1:
+        raise ValueError(f"no tree begins at pid {pid}")
     found: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -62,15 +74,19 @@ def children(pid: int) -> list[int]:
 
 
 def signal_one(pid: int, parents: set[int], number: int) -> bool:
-    """Signal `pid` if its parent is still one of `parents`; return whether it was alive and got the signal."""
+    """Signal `pid` if its parent is still one of `parents`.
+
+    Return whether it was alive and got the signal.
+    """
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        # With the pidfd open the pid cannot be reused unnoticed: what /proc says now is about the process to be signalled.
+        # With the pidfd open the pid cannot be reused unnoticed: what /proc says now is about the process to
+        # be signalled.
         fields = stat_fields(pid)
-        if not fields or fields[0] in _DEAD or int(fields[1]) not in parents:
+        if not fields or fields[0] in DEAD or int(fields[1]) not in parents:
             return False
         signal.pidfd_send_signal(pidfd, number)
     except OSError:
@@ -81,23 +97,25 @@ def signal_one(pid: int, parents: set[int], number: int) -> bool:
 
 
 def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> int:  # noqa: B006 - never changed
-    """Send the signals to every process below `roots` once; return how many living ones got all of them.
+    """Send the signals to every process below `roots` once; return how many there are, zombies included.
 
     `extra` are members themselves (an orphaned command whose parent is not a root).
     """
-    reached = 0
     members = [*extra, *descendants(roots + extra)]
     parents = {*roots, *members}
     for pid in members:
         # The parent of an orphan is not in the tree: whichever process has adopted it is accepted.
         allowed = parents | {int(fields[1])} if pid in extra and (fields := stat_fields(pid)) else parents
-        results = [signal_one(pid, allowed, number) for number in numbers]
-        reached += all(results)
-    return reached
+        for number in numbers:
+            signal_one(pid, allowed, number)
+    return len(members)
 
 
 def freeze(roots: list[int], *, extra: list[int] = []) -> bool:  # noqa: B006 - never changed
-    """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds no running process. False if it never settles."""
+    """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds no running process.
+
+    False if it never settles.
+    """
     quiet = 0
     for tried in range(_MAX_ROUNDS):
         members = [*extra, *descendants(roots + extra)]
@@ -116,8 +134,9 @@ def freeze(roots: list[int], *, extra: list[int] = []) -> bool:  # noqa: B006 - 
 def _may_run(pid: int) -> bool:
     """Return whether a process may still execute its own code after SIGSTOP was sent to it.
 
-    A parent in vfork(2) waits uninterruptibly (state D) until its child executes or ends. If the child was stopped first,
-    the parent's SIGSTOP stays pending and the parent never shows state T, but it does not run either.
+    A parent in vfork(2) waits uninterruptibly (state D) until its child executes or ends. If the child was
+    stopped first, the parent's SIGSTOP stays pending and the parent never shows state T, but it does not run
+    either.
     """
     fields = stat_fields(pid)
     if not fields or fields[0] in _STOPPED:
@@ -134,8 +153,12 @@ def _has_pending_stop(pid: int) -> bool:
     return any(int(line.split()[1], 16) & 1 << (signal.SIGSTOP - 1) for line in pending)
 
 
-def carriers_of(marker: bytes) -> list[int]:
-    """Return the pids whose initial environment holds `marker` (NAME=value); only for commands that lost their shim."""
+def carriers_of(process_id: str) -> list[int]:
+    """Return the pids whose initial environment holds the id of a command.
+
+    Only for commands that lost their shim.
+    """
+    marker = f"{PROCESS_VARIABLE}={process_id}".encode()
     carriers = []
     for name in os.listdir("/proc"):
         if not name.isdigit():

@@ -1,17 +1,17 @@
 """The guardian: the small clean process that makes shims, and starts the supervisor again when it ends.
 
-It keeps no state. Where services are wanted it starts the server again, too (`server_starter`). It is a subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended.
-Guardian and supervisor start each other again, each by a spawn (the supervisor is never forked). The guardian never touches
-a command or its output; shims and the supervisor do.
+It keeps no state. Where services are wanted it starts the server again, too (`server_starter`). It is a
+subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended. Guardian and
+supervisor start each other again, each by a spawn (the supervisor is never forked). The guardian never
+touches a command or its output; shims and the supervisor do.
 
-Packets on guardian.sock, from the supervisor: `fork` or `exec` with one descriptor for each new shim (its link), `pong`,
-`retire`. To the supervisor: `hello PID [exec] forked`, `ping`, `server PID TICKS` for a server that it has started, and `forked` once the links of a request are closed here.
-`exec` asks for shims that are a program of their own (`common.spawn`). A hello without the word `exec`, also a later
-one, says that there is no such program; then an `exec` is carried out as a `fork`.
+Packets on guardian.sock, from the supervisor: `spawn` with one descriptor for each new shim (its link),
+`pong`, `retire`. To the supervisor: `hello PID`, `ping`, `server PID TICKS` for a server that it has started,
+`spawned` once the links of a request are closed here, and before that `useless REASON` if the program cannot
+be executed; also later, if a shim's end shows that.
 """
 
 import contextlib
-import gc
 import math
 import os
 import select
@@ -22,31 +22,38 @@ import time
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.kernel import become_subreaper, set_dumpable, stat_fields
+from outlive.keeper.common.kernel import (
+    become_subreaper,
+    find_ended,
+    set_dumpable,
+    stat_fields,
+    stopped_children,
+    wake,
+)
 from outlive.keeper.common.lock_proof import WatchedLock
 from outlive.keeper.common.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.common.spawn import (
-    ShimProgram,
     hit,
     restore_soft_limit,
-    spawn_with_lock,
+    spawn_keeper,
     take_handed_lock,
+    take_handed_program,
 )
 from outlive.keeper.common.standard_files import log, use_standard_files
-from outlive.keeper.guardian import shim
 from outlive.keeper.guardian.server_starter import ServerStarter
 from outlive.keeper.guardian.shim_maker import ShimMaker
+from outlive.kernel.files import write_whole
 from outlive.protocols.frames import ExitRecord, encode_exit
 
 _TICK_MS = 1000
-# Unanswered pings until the supervisor counts as hung. Ticks, not seconds: a suspended machine must not end it.
+# Unanswered pings until the supervisor counts as hung. Ticks, not seconds: a suspended machine must not end
+# it.
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
 # Ticks until a supervisor that never connected counts as hung; taking over takes it a second.
 _UNMET_TICKS = 10 * _HUNG_TICKS
-# The same for one without the record lock: it is of an older version, and its connection cannot be recognised.
-_OLDER_TICKS = 5
+_ALONE_TICKS = 3  # until a supervisor follows one that ended before it connected
+_MOST_RESTS = 5  # ends in a row by which the ticks are doubled, up to a minute and a half
 _QUICK_DEATH_S = 0.3
 _MAX_QUICK_DEATHS = 20
 # After a SIGTERM the supervisor waits for its commands; the guardian watches it a little longer than that.
@@ -55,22 +62,19 @@ _SHUTDOWN_S = float(os.environ.get("OUTLIVE_KEEPER_SHUTDOWN_S", "60")) + 5
 
 def main(state_dir: str, *, is_first: bool) -> None:
     """Run a guardian until it is retired; returns at once when another one serves this state folder."""
-    set_dumpable(is_dumpable=False)  # closed to other processes; the shims inherit it
+    set_dumpable(is_dumpable=False)  # closed to other processes
     layout = Layout(state_dir)
     if is_first and os.fork():
         # The launcher waits for this process; its child is the guardian, in a POSIX session of its own.
         os._exit(0)
     if is_first:
         os.setsid()
-    handed = take_handed_lock()
+    handed, program = take_handed_lock(), take_handed_program()
     use_standard_files(layout)
-    signal.signal(signal.SIGCHLD, shim.ignore_child_signal)
-    # Shims inherit this: a shim that died of a shutdown's TERM could not record how its command ended (decision 62).
-    signal.signal(signal.SIGTERM, shim.ignore_child_signal)
+    for name in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(name, _ignore_signal)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
-    # No collections, so that shims share the guardian's heap: a collection writes to every object's header.
-    gc.disable()
     restore_soft_limit()
     try:
         claim_folder(layout)
@@ -90,50 +94,52 @@ def main(state_dir: str, *, is_first: bool) -> None:
             forget_retirement(layout.supervisor_lock)
         elif is_retired(layout.supervisor_lock):
             return  # the supervisor that spawned this guardian has left for good meanwhile
-        supervisor = spawn_with_lock("supervisor", state_dir, proof.fileno())
+        supervisor = spawn_keeper("supervisor", state_dir, program=program, lock=proof.fileno())
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
-    # A shim's objects are made before the fork: a fork then only puts its own link where this one was.
-    link, other_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    other_end.close()
-    own_shim = shim.Shim(socket.SocketType(fileno=link.detach()), lock=proof, wake=wake, alarm=alarm)
-    guardian = Guardian(layout, lock, own_shim, wake=wake, supervisor=supervisor)
+    guardian = Guardian(layout, lock, proof, program=program, wake=wake, supervisor=supervisor)
     guardian.is_wanted = is_first and not supervisor
-    gc.freeze()
     guardian.run()
+
+
+def _ignore_signal(_number: int, _frame: object) -> None:
+    """Handle a signal by doing nothing: the wakeup descriptor makes the loop look."""
 
 
 class Guardian:
     """The guardian's loop: starts shims on request, reaps, pings the supervisor and starts it again."""
 
-    def __init__(self, layout: Layout, lock: int, own_shim: shim.Shim, *, wake: int, supervisor: int) -> None:
+    def __init__(
+        self, layout: Layout, lock: int, proof: WatchedLock, *, program: int, wake: int, supervisor: int
+    ) -> None:
         """Listen; the caller holds the lock and has spawned `supervisor` (0: one was running).
 
-        Each fork becomes `own_shim`; `wake` is readable after a signal.
+        `proof` is the supervisor's record lock; `program` the open program of shims; `wake` is readable after
+        a signal.
         """
         self._layout = layout
         self._lock = lock
         self._reserve = Reserve(layout.root)
         self._listener = self._reserve.fit(lambda: sockets.listen_unix(layout.guardian_socket))
-        self._proof = own_shim.lock
+        self._proof = proof
         self._supervisor: socket.socket | None = None
         self._supervisor_pid = 0
         self._unanswered = 0
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
-        # True when a client launched the guardian while a supervisor was still there, perhaps about to leave for good: a
-        # supervisor has to follow all the same.
+        self._failures = 0  # supervisors in a row that could not start
+        # True when a client launched the guardian while a supervisor was still there, perhaps about to leave
+        # for good: a supervisor has to follow all the same.
         self.is_wanted = False
         self._spawned = supervisor  # pid of the newest one
         # Pids of shims and supervisors: they are no commands, so their ends leave no note.
         self._own = {supervisor}
         self._leaves_at = math.inf  # after a SIGTERM: leave at this time, or when the supervisor has ended
-        program = ShimProgram(layout.root, self._proof.fileno())
-        self._maker = ShimMaker(own_shim, program, self._own, log=log, given_up=self._greet)
+        self._program = program
+        self._maker = ShimMaker(layout.root, program, proof.fileno(), self._own, log=log)
         self._servers = ServerStarter(layout, self._own)
         self._wake = wake
-        self._has_offered = False
         self._poll = select.poll()
 
     def run(self) -> None:
@@ -164,22 +170,22 @@ class Guardian:
         if not _is_supervisor(self._proof, connection):
             connection.close()
             return
-        # A second supervisor that holds the lock proves that the first has ended, though its link is still open here.
+        # A second supervisor that holds the lock proves that the first has ended, though its link is still
+        # open here.
         if self._supervisor is not None:
             self._lose_supervisor()
         self._supervisor = connection
         self._supervisor_pid = sockets.peer_of(connection)[0]
         self.is_wanted = False
-        self._unanswered = self._alone_ticks = 0
+        self._unanswered = self._alone_ticks = self._failures = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
 
     def _greet(self) -> None:
-        self._has_offered = self._maker.executes
         # Before the hello, behind which the supervisor asks for shims.
         if self._servers.introduction:
             self._say(self._servers.introduction)
-        self._say(b"hello %d%s forked" % (os.getpid(), b" exec" if self._has_offered else b""))
+        self._say(b"hello %d" % os.getpid())
 
     def _say(self, words: bytes) -> None:
         if self._supervisor is not None:
@@ -198,10 +204,9 @@ class Guardian:
             if self._is_leaving() or is_retired(self._layout.supervisor_lock):
                 return False
             self._start_supervisor()
-        elif message == b"fork":
-            self._make_shims(fds, execute=False)
-        elif message == b"exec":
-            self._make_shims(fds, execute=True)
+        elif message == b"spawn":
+            self._report(self._maker.make(fds))
+            self._say(b"spawned")  # from now on no process but the shim holds its link: its death closes it
         elif message == b"pong":
             self._unanswered = 0
         elif message == b"retire":
@@ -227,8 +232,8 @@ class Guardian:
     def _start_supervisor(self) -> None:
         hit("guardian.respawn")
         now = time.monotonic()
-        # A supervisor that dies at once must not keep a whole core busy: after some quick deaths the ticks start the next
-        # one (three seconds later).
+        # A supervisor that dies at once must not keep a whole core busy: after some quick deaths the ticks
+        # start the next one (three seconds later).
         self._quick_deaths = self._quick_deaths + 1 if now - self._spawned_at < _QUICK_DEATH_S else 0
         self._spawned_at = now
         self._alone_ticks = 0
@@ -237,7 +242,9 @@ class Guardian:
             log("the supervisor dies again and again: waiting before the next one")
             return
         try:
-            self._spawned = spawn_with_lock("supervisor", self._layout.root, self._proof.fileno())
+            self._spawned = spawn_keeper(
+                "supervisor", self._layout.root, program=self._program, lock=self._proof.fileno()
+            )
         except OSError as error:  # no room for a process; this may pass, and the ticks try again
             log(f"no supervisor can be started now: {error.strerror}")
             return
@@ -246,26 +253,32 @@ class Guardian:
     def _tick(self) -> bool:
         if time.monotonic() > self._leaves_at:
             return False
+        for pid in stopped_children():
+            if pid in self._own:  # not a command that we have adopted: that one may be paused
+                wake(pid)
+        self._servers.wake()
         if not self._is_leaving() and self._servers.tick(time.monotonic()):
             self._say(self._servers.introduction)
         if self._supervisor is None:
             return self._wait_alone()
-        if self._unanswered >= _HUNG_TICKS:
+        if self._unanswered >= _HUNG_TICKS and not _waits_for_disk(self._supervisor_pid):
             log(f"supervisor {self._supervisor_pid} does not answer: ending it")
             # The pid is the lock holder's, and its connection is still open: the pid cannot have been reused.
             os.kill(self._supervisor_pid, signal.SIGKILL)
             self._unanswered = 0
             return True
+        if self._unanswered:
+            wake(self._supervisor_pid)
         self._unanswered += 1
         self._say(b"ping")
-        if self._maker.executes and not self._has_offered:  # the program was still being compiled
-            self._greet()
         return True
 
     def _wait_alone(self) -> bool:
-        """Start a supervisor when none connects; False when the last one left for good before it had connected.
+        """Start a supervisor when none connects; False when the last one left for good before it had
+        connected.
 
-        Also False when this process was asked to end, or the state folder is gone: no supervisor could begin there.
+        Also False when this process was asked to end, or the state folder is gone: no supervisor could begin
+        there.
         """
         if self._is_leaving():
             return False
@@ -275,43 +288,50 @@ class Guardian:
                 forget_retirement(self._layout.supervisor_lock)
         elif is_retired(self._layout.supervisor_lock):
             return False
-        # Three ticks without one: it ended before it connected, or found its lock still held by its predecessor.
+        # Some ticks without one: it ended before it connected, or found its lock still held by its
+        # predecessor.
         self._alone_ticks += 1
         holder = holder_of(self._layout.supervisor_lock)
         if holder is None:
-            if self._alone_ticks >= 3:
+            if self._alone_ticks >= self._rest_ticks():
                 self._start_supervisor()
-        elif holder and self._alone_ticks >= (_UNMET_TICKS if self._proof.is_held() else _OLDER_TICKS):
+        elif holder and self._alone_ticks < _UNMET_TICKS:
+            wake(holder)
+        elif holder:
             log(f"supervisor {holder} has not come to meet us: ending it")
             self._alone_ticks = 0
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder, signal.SIGKILL)
         return True
 
-    def _make_shims(self, links: list[int], *, execute: bool) -> None:
-        assert self._supervisor is not None
-        ours = (self._lock, self._listener.fileno(), self._supervisor.fileno())
-        self._maker.make(links, ours, execute=execute)
-        self._say(b"forked")  # from now on no process but the shim holds its link: its death closes it
+    def _rest_ticks(self) -> int:
+        """Return how many ticks without a supervisor pass before the next one."""
+        return _ALONE_TICKS << min(max(0, self._failures - 1), _MOST_RESTS)
+
+    def _report(self, trouble: str) -> None:
+        if trouble:
+            self._say(b"useless " + trouble.encode())
 
     def _reap(self) -> None:
         while True:
             try:
-                # WNOWAIT leaves a zombie, whose pid cannot be reused before it has been looked up in /proc.
-                child = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                child = find_ended()
             except ChildProcessError:
                 return
             if child is None:
                 return
             if child.si_pid in self._own:
                 self._own.discard(child.si_pid)
-                self._maker.ended(child)
+                self._report(self._maker.ended(child))
             else:
                 self._note(child)
             os.waitpid(child.si_pid, 0)
             was_killed = child.si_pid == self._spawned and child.si_code != os.CLD_EXITED
             # It has no link whose end would show its death.
             is_unmet = was_killed and self._supervisor is None
+            if child.si_pid == self._spawned and not was_killed and child.si_status:
+                self._failures += 1
+                log(f"no supervisor can start, {self._failures} in a row: the next in {self._rest_ticks()} s")
             if is_unmet and not self._is_leaving() and not is_retired(self._layout.supervisor_lock):
                 self._start_supervisor()
 
@@ -330,9 +350,19 @@ class Guardian:
             self._reserve.fit(lambda: write_whole(path, encode_exit(record)))
 
 
+def _waits_for_disk(pid: int) -> bool:
+    """Return whether a process is in an uninterruptible wait: killed, it would only not do what it was asked
+    for, once the disk answers.
+    """
+    try:
+        return stat_fields(pid)[0] == b"D"
+    except OSError:
+        return False
+
+
 def _is_supervisor(proof: WatchedLock, connection: socket.socket) -> bool:
     """Return whether the peer holds the supervisor's record lock: no other process may ask for shims."""
     try:
-        return proof.asks(connection)
+        return proof.is_held_by(connection)
     except OSError:  # out of descriptors; the supervisor connects again
         return False

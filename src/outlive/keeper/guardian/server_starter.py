@@ -1,8 +1,9 @@
-"""`ServerStarter`: starts the server of the state folder again when it was killed while services are wanted (decision 195).
+"""`ServerStarter`: starts the server of the state folder again when it was killed while services are wanted
+(decision 195).
 
-The program is this very Python with the package that it belongs to, and its environment is the keeper's: nothing in the state folder
-decides what is executed, since a command may write there. The supervisor is told which process it is (`introduction`): a child of
-ours would count as living in a command's tree otherwise.
+The program is this very Python with the package that it belongs to, and its environment is the keeper's:
+nothing in the state folder decides what is executed, since a command may write there. The supervisor is told
+which process it is (`introduction`): a child of ours would count as living in a command's tree otherwise.
 """
 
 import os
@@ -10,16 +11,18 @@ import signal
 import sys
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import start_ticks
+from outlive.keeper.common.kernel import start_ticks, stat_fields, wake
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.server_marks import is_server_wanted
 from outlive.keeper.common.spawn import keeper_environment
 from outlive.keeper.common.standard_files import log
 
-# Ticks of a second without a server until one is started: a client or an operator may be about to do it, and goes first.
+# Ticks of a second without a server until one is started: a client or an operator may be about to do it, and
+# goes first.
 _ALONE_TICKS = 2
 _FIRST_REST_S, _LONGEST_REST_S = 2.0, 60.0
 _SETTLED_S = 60.0  # a server that served so long is started at once after its end
+_TERMINAL = 4  # index in `stat_fields`: the controlling terminal, 0 without one
 _UMASK = 0o022  # of a server that no person's program has started; ours is for the keeper's own files
 
 
@@ -27,7 +30,6 @@ class ServerStarter:
     """Looks once a second."""
 
     def __init__(self, layout: Layout, own: set[int]) -> None:
-        """Take the folder, and the guardian's set of its own children: these are no commands."""
         self._layout = layout
         self._own = own
         self._pid = 0
@@ -59,8 +61,18 @@ class ServerStarter:
             return False
         return True
 
+    def wake(self) -> None:
+        """Continue the server if a command has stopped it; one at a terminal was stopped by its user
+        (Ctrl-Z).
+        """
+        holder = holder_of(self._layout.server_lock)
+        if holder and (fields := stat_fields(holder)) and fields[_TERMINAL] == b"0":
+            wake(holder)
+
     def _is_served(self) -> bool:
-        """Return whether a server serves, or the one that was started here has not ended yet: it may still be about to."""
+        """Return whether a server serves, or the one that was started here has not ended yet: it may still be
+        about to.
+        """
         is_starting = self._pid != 0 and self._pid in self._own
         return is_starting or holder_of(self._layout.server_lock) is not None
 
@@ -73,15 +85,10 @@ class ServerStarter:
         )
         umask = os.umask(_UMASK)
         try:
-            # Where commands begin that name no folder; ours is /, so that no file system is kept busy.
-            os.chdir(os.environ.get("HOME") or "/")
-        except OSError:
-            os.chdir("/")
-        try:
             pid = os.posix_spawn(
                 argv[0],
                 argv,
-                keeper_environment("server"),
+                keeper_environment(),
                 file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
                 setsid=True,
                 setsigmask=(),
@@ -89,7 +96,6 @@ class ServerStarter:
                 setsigdef=(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE),
             )
         finally:
-            os.chdir("/")
             os.umask(umask)
             os.close(output)
         self._pid = pid

@@ -1,16 +1,19 @@
-"""Where shims come from: `ShimMaker` forks them from the guardian, or executes a program (`common.spawn`).
+"""Where shims come from: `ShimMaker` executes the program (`native/shim`), which the guardian was given open.
 
-The guardian decides when shims are made and how many; what a shim does is in `shim`.
+The guardian decides when, and how many.
 """
 
 import errno
 import os
-from collections.abc import Callable, Collection
+import signal
+from collections.abc import Callable
 
-from outlive.keeper.common.spawn import ShimProgram, hit
-from outlive.keeper.guardian import shim
+from outlive.keeper.common.spawn import LOCK_FLAG, hit
 
-# fork(2) fails with these when the limit of the user or of a control group is reached, or memory is exhausted.
+SHIM_LINK = 3  # the descriptor that a shim's link to the supervisor has
+_PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
+# fork(2) fails with these when the limit of the user or of a control group is reached, or memory is
+# exhausted.
 _NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM})
 
 
@@ -18,91 +21,77 @@ class ShimMaker:
     """Makes the guardian's shims; their pids go into `own`."""
 
     def __init__(
-        self,
-        own_shim: shim.Shim,
-        program: ShimProgram,
-        own: set[int],
-        *,
-        log: Callable[[str], None],
-        given_up: Callable[[], None],
+        self, state_dir: str, program: int, lock: int, own: set[int], *, log: Callable[[str], None]
     ) -> None:
-        """Take the object that forks become, and the program; `given_up` is called when the program is found to be of no use."""
-        self._own_shim = own_shim
+        """Take the open program (`keeper.common.program`).
+
+        Shims serve the supervisor: the process with the record lock `lock`.
+        """
         self._program = program
+        self._argv = ["outlive-shim", "shim", state_dir, LOCK_FLAG]
+        self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._lock = lock
         self._own = own
+        self._spawned: set[int] = set()
         self._log = log
-        self._given_up = given_up
-        self._has_room = True  # whether the last attempt found room for a process
-        if program.is_awaited:
-            log(f"{program.path} is no shim here (it is not there yet): forking until it is")
+        self._logged = ""
 
-    @property
-    def executes(self) -> bool:
-        """Whether there is a program now."""
-        return self._program.is_usable
+    def make(self, links: list[int]) -> str:
+        """Make a shim for each link, and close the links here.
 
-    def make(self, links: list[int], not_for_them: Collection[int], *, execute: bool) -> None:
-        """Make a shim for each link, and close the links here. Without room for processes links end; the supervisor asks again.
+        Return why the program is of no use, "" if it is.
 
-        Args:
-            links: Descriptors.
-            not_for_them: Descriptors of the guardian that a fork has to close.
-            execute: Execute the program as long as that is possible; otherwise fork.
+        Without room for processes links end, and the supervisor asks again.
         """
         hit("guardian.fork")
-        while links and execute and self.executes:
-            try:
-                self._own.add(self._program.spawn(links[0]))
-            except OSError as error:
-                if error.errno in _NO_ROOM:
-                    self._lack_room(links, error)
-                    return
-                # Any other error is about the program itself: fork from now on.
-                self._give_up(error.strerror or repr(error))
-            else:
-                os.close(links.pop(0))
-        self._fork(links, not_for_them)
-
-    def _lack_room(self, links: list[int], error: OSError) -> None:
-        """Close links for which no shim can be made; logged once, until there is room again."""
-        if self._has_room:
-            self._log(f"no more shims for now: {error.strerror}")
-        self._has_room = False
-        for link in links:
-            os.close(link)
-
-    def _fork(self, links: list[int], not_for_them: Collection[int]) -> None:
-        """Fork all in one go: each page that the guardian writes between two forks is one that the children cannot share."""
-        for link in links:
-            os.set_blocking(link, False)
-        for link in links:
-            try:
-                pid = os.fork()
-            except OSError as error:
-                self._lack_room(links, error)  # closes our ends only: shims that were made keep theirs
-                return
-            if not pid:
-                # In a child. A sibling's link that stayed open here would hide the sibling's death from the supervisor.
-                self._become_shim(link, {*not_for_them, *links} - {link})
-            self._own.add(pid)
-        for link in links:
-            os.close(link)
-        self._has_room = True
-
-    def _become_shim(self, link: int, not_ours: Collection[int]) -> None:
+        trouble = ""
         try:
-            self._own_shim.run(link, not_ours)
-        except BaseException as error:  # noqa: BLE001 - a forked child must never return into the guardian's loop
-            self._log(f"shim failed: {error!r}")
-        finally:
-            os._exit(0)
+            for link in links:
+                self._spawn(link)
+            self._logged = ""
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._log_once(f"no more shims for now: {error.strerror}")
+            else:
+                trouble = self._trouble(f"it cannot be executed: {error.strerror}")
+        for link in links:
+            os.close(link)
+        return trouble
 
-    def ended(self, child: os.waitid_result) -> None:
-        """Record the end of one of our children: it may show that the program is of no use."""
-        if (reason := self._program.ended(child)) is not None:
-            self._give_up(reason)
+    def _spawn(self, link: int) -> None:
+        pid = os.posix_spawn(
+            f"/proc/self/fd/{self._program}",
+            self._argv,
+            self._env,
+            # The lock is the shim's standard input: a command's own input replaces it, so no command gets the
+            # lock's file.
+            file_actions=[(os.POSIX_SPAWN_DUP2, self._lock, 0), (os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
+            setsigmask=(),
+        )
+        self._spawned.add(pid)
+        self._own.add(pid)
 
-    def _give_up(self, reason: str) -> None:
-        self._log(f"{self._program.path} is no shim here ({reason}): forking instead")
-        self._program.give_up()
-        self._given_up()
+    def ended(self, child: os.waitid_result) -> str:
+        """Record the end of one of our children.
+
+        Return why the program is of no use, if this end shows that, else "".
+        """
+        if child.si_pid not in self._spawned:
+            return ""
+        self._spawned.discard(child.si_pid)
+        # A shim ends with 0 when it has nothing to hold, and ignores every signal that can be ignored. Any
+        # other end, except by SIGKILL (the out-of-memory killer, a user), means that the program does not
+        # work on this machine.
+        has_exited = child.si_code == os.CLD_EXITED
+        if child.si_status == (0 if has_exited else signal.SIGKILL):
+            return ""
+        return self._trouble(f"it ended with {'exit code' if has_exited else 'signal'} {child.si_status}")
+
+    def _trouble(self, reason: str) -> str:
+        self._log_once(f"the program of shims is of no use here: {reason}")
+        return reason
+
+    def _log_once(self, line: str) -> None:
+        if line != self._logged:
+            self._log(line)
+        self._logged = line

@@ -1,1 +1,4 @@
-"""What keeps a command within its profile: the steps, and the process that takes them. Standard library only."""
+"""What keeps a command within its profile: the steps, and the process that takes them.
+
+Standard library only.
+"""

@@ -1,14 +1,15 @@
-"""Control groups that limit a command's whole tree: where they can be made, what happened in them, and their removal.
+"""Control groups that limit a command's whole tree: where they can be made, what happened in them, and their
+removal.
 
-The command makes its group and enters it itself (`sandbox.confine`). The supervisor checks whether memory ran out in the
-group, and removes the group once no process is left in it.
+The command makes its group and enters it itself (`native/shim/confine.c`). The supervisor checks whether
+memory ran out in the group, and removes the group once no process is left in it.
 """
 
 import contextlib
 import os
 from collections.abc import Iterable
 
-from outlive.keeper.common.files import read_small
+from outlive.kernel.files import read_small
 
 # By controller: the limit's file in version 2, and in version 1, of the kernel's control groups.
 _FILES = {
@@ -16,17 +17,20 @@ _FILES = {
     "memory": ("memory.max", "memory.limit_in_bytes"),
     "pids": ("pids.max", "pids.max"),
 }
-# A keeper in a group of this name owns the group above it, and makes its commands' groups beside its own. Version 2 demands
-# that: a group limits groups below it only while no process is in it (cgroups(7), "no internal processes").
+# A keeper in a group of this name owns the group above it, and makes its commands' groups beside its own.
+# Version 2 demands that: a group limits groups below it only while no process is in it (cgroups(7), "no
+# internal processes").
 LEAF = "outlive-keeper"
 _EVENTS = ("memory.events", "memory.oom_control")  # version 2, version 1: both have a line "oom_kill COUNT"
 
 
 def find_limits(pid: int) -> dict[str, str]:
-    """Return by controller the path of its limit file, with {} for a group's name; only controllers that work here.
+    """Return by controller the path of its limit file, with {} for a group's name.
 
-    Groups are made below the keeper's own group (`pid`): a group below the server's would end with the server's unit. A
-    keeper in a group called `LEAF` makes them beside its own.
+    Only controllers that work here.
+
+    Groups are made below the keeper's own group (`pid`): a group below the server's would end with the
+    server's unit. A keeper in a group called `LEAF` makes them beside its own.
     """
     found = {}
     for controller, (second, first) in _FILES.items():
@@ -46,7 +50,10 @@ def find_limits(pid: int) -> dict[str, str]:
 
 
 def _hand_down(group: str, controller: str) -> None:
-    """Let groups below limit something; where this process may not change that, they stay without the controller."""
+    """Let groups below limit something.
+
+    Where this process may not change that, they stay without the controller.
+    """
     with contextlib.suppress(OSError), open(f"{group}/cgroup.subtree_control", "w", encoding="ascii") as file:
         file.write(f"+{controller}")
 
@@ -69,7 +76,7 @@ def ran_out_of_memory(groups: Iterable[str]) -> bool:
     """Return whether the kernel has killed a process in one of these groups for want of memory."""
     for group in groups:
         for name in _EVENTS:
-            for line in (read_small(f"{group}/{name}") or b"").splitlines():
+            for line in read_small(f"{group}/{name}").splitlines():
                 word, _, number = line.partition(b" ")
                 if word == b"oom_kill" and int(number):
                     return True

@@ -1,18 +1,19 @@
 """Which system calls a command may make in the profiles from workspace on: `filter_program`. Pure.
 
-A call that is not named here is allowed: Landlock, namespaces and capabilities restrict it (decision 160). Named are calls
-that reach other processes, the machine or much of the kernel, and that none of these three restricts. A call that may be
-made about oneself is judged by its arguments. An argument that is a pid has to be 0, since the pid of an ended process is
-given to another one. In a PID namespace of its own (`sealed`) every pid is one of the command's, except 1, which is our init
-(`seal`).
+A call that is not named here is allowed: Landlock, namespaces and capabilities restrict it (decision 160).
+Named are calls that reach other processes, the machine or much of the kernel, and that none of these three
+restricts. A call that may be made about oneself is judged by its arguments. An argument that is a pid has to
+be 0, since the pid of an ended process is given to another one. In a PID namespace of its own (`sealed`)
+every pid is one of the command's, except 1, which is our init (`native/shim/seal.c`).
 
-A denied call fails with EPERM. Two kinds of calls fail with ENOSYS, so that programs fall back to older ones: clone3(2), whose
-flags lie in memory that a filter cannot read, and every call that is newer than this list.
+A denied call fails with EPERM. Two kinds of calls fail with ENOSYS, so that programs fall back to older ones:
+clone3(2), whose flags lie in memory that a filter cannot read, and every call that is newer than this list.
 
-The first half turns decisions about numbers into a program that the kernel runs (classic BPF; seccomp(2), linux/filter.h).
-The second half says what is decided. `kernel_calls.install_filter` puts the program into force.
+The first half turns decisions about numbers into a program that the kernel runs (classic BPF; seccomp(2),
+linux/filter.h). The second half says what is decided. The shim puts the program into force.
 """
 
+import functools
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
@@ -33,13 +34,15 @@ class Kind(IntEnum):
 
 
 class Return(NamedTuple):
-    """The end of a decision: what the kernel does with the call. No dataclass, as nothing of the guardian's (`core.spec`)."""
+    """The end of a decision: what the kernel does with the call."""
 
     value: int
 
 
 class Branch(NamedTuple):
-    """One question about the word at an offset of what the kernel shows (struct seccomp_data), and both answers."""
+    """One question about the word at an offset of what the kernel shows (struct seccomp_data), and both
+    answers.
+    """
 
     offset: int
     kind: Kind
@@ -99,11 +102,13 @@ _NEW_NAMESPACES = 0x20000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 
 _NEWTIME = 0x80
 _PRIO_PROCESS, _PRIO_PGRP = 0, 1
 _IOPRIO_PROCESS, _IOPRIO_PGRP = 1, 2
-# Local, IPv4, IPv6 and netlink (getaddrinfo(3) asks the kernel for addresses). Other families have no network namespace
-# (AF_VSOCK reaches the host of a virtual machine) or are seldom used parts of the kernel (AF_ALG, AF_TIPC, ...).
+# Local, IPv4, IPv6 and netlink (getaddrinfo(3) asks the kernel for addresses). Other families have no network
+# namespace (AF_VSOCK reaches the host of a virtual machine) or are seldom used parts of the kernel (AF_ALG,
+# AF_TIPC, ...).
 _FAMILIES = (1, 2, 10, 16)
-# ioctl_tty(2): TIOCSTI types into a terminal, TIOCLINUX pastes into a console. FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR change
-# attributes of files that are open only for reading, as setxattr(2) does; Landlock decides about neither.
+# ioctl_tty(2): TIOCSTI types into a terminal, TIOCLINUX pastes into a console. FS_IOC_SETFLAGS and
+# FS_IOC_FSSETXATTR change attributes of files that are open only for reading, as setxattr(2) does; Landlock
+# decides about neither.
 _IOCTLS = (0x5412, 0x541C, 0x40086602, 0x401C5820)
 
 # By name the numbers on x86_64 and on aarch64; -1 where the machine has no such call.
@@ -173,8 +178,8 @@ _DENIED = {
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
 }
-# Denied where there is no IPC namespace. All of these calls, not only those that take a name: an id can be guessed, and
-# another process of the same user may attach to a segment by its id.
+# Denied where there is no IPC namespace. All of these calls, not only those that take a name: an id can be
+# guessed, and another process of the same user may attach to a segment by its id.
 _IPC = {
     "shmget": (29, 194),
     "shmat": (30, 196),
@@ -217,7 +222,9 @@ def _on_oneself(argument: int, no: Decision = _EPERM) -> Decision:
 
 
 def _on_anyone(argument: int, no: Decision = _EPERM) -> Decision:
-    """Allow every pid in a PID namespace of its own but 1: our init must keep its limits, it waits for the namespace's end."""
+    """Allow every pid in a PID namespace of its own but 1: our init must keep its limits, it waits for the
+    namespace's end.
+    """
     return _one_of(argument, (1,), yes=no, no=_ALLOW)
 
 
@@ -226,7 +233,9 @@ def _without_bits(bits: int) -> Decision:
 
 
 def _limits(whom: _Whom) -> Decision:
-    """prlimit(2): allowed on oneself, or without new limits (a null pointer, of which both halves are compared)."""
+    """prlimit(2): allowed on oneself, or without new limits (a null pointer, of which both halves are
+    compared).
+    """
     high = Branch(offset=_argument(2, high=True), kind=Kind.EQUAL, value=0, yes=_ALLOW, no=_EPERM)
     return whom(0, Branch(offset=_argument(2), kind=Kind.EQUAL, value=0, yes=high, no=_EPERM))
 
@@ -268,13 +277,15 @@ def numbers(machine: str) -> dict[str, int]:
     return {name: found[column] for name, found in named.items()}
 
 
+@functools.cache
 def filter_program(machine: str, *, has_own_ipc: bool, has_own_pids: bool = False) -> bytes:
     """Return the filter for a machine.
 
     Args:
         machine: What uname(2) calls it.
         has_own_ipc: A command without an IPC namespace of its own gets no System V IPC at all.
-        has_own_pids: In a PID namespace of its own a command may change every process that it can name, except our init.
+        has_own_pids: In a PID namespace of its own a command may change every process that it can name,
+            except our init.
 
     Raises:
         KeyError: The machine is not listed in `ARCHITECTURES`.

@@ -1,13 +1,14 @@
 """Finding out, for servers, which sandbox profiles are available here: `CapabilityProbe`.
 
-The attempts run in a process of the keeper's, because commands run beside it: a server whose unit forbids namespaces, or
-shows it control groups read-only, would find less than its keeper can do. What is tried is in `sandbox.capabilities`.
+The attempts run in a process of the keeper's, because commands run beside it: a server whose unit forbids
+namespaces, or shows it control groups read-only, would find less than its keeper can do. What is tried is in
+`sandbox.capabilities`.
 """
 
 import os
 import signal
 
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.keeper.common.spawn import PROGRAM_AT, PROGRAM_FLAG, keeper_argv, keeper_environment
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import Answer
 
@@ -17,12 +18,15 @@ _PIECE_BYTES = 65536
 
 
 class CapabilityProbe:
-    """Runs `sandbox.capabilities` on request and passes on what it prints; requests meanwhile get the same answer."""
+    """Runs `sandbox.capabilities` on request and passes on what it prints.
 
-    def __init__(self, loop: Loop, state_dir: str) -> None:
-        """Remember where to run it; nothing is started yet."""
+    Requests meanwhile get the same answer.
+    """
+
+    def __init__(self, loop: Loop, state_dir: str, program: int) -> None:
         self._loop = loop
         self._state_dir = state_dir
+        self._program = program
         self._asking: list[Answer] = []
         self._said = b""
         self._reading = self._pidfd = -1
@@ -45,14 +49,17 @@ class CapabilityProbe:
         self._loop.watch(self._reading, self._read)
 
     def _spawn(self, writing: int) -> int:
-        argv = keeper_argv("offers", self._state_dir)
-        # In our own POSIX session: a process that leads one counts as a command when it ends (`endings.orphans.Reaper`,
-        # which also reaps this one).
+        argv = keeper_argv("offers", self._state_dir, f"{PROGRAM_FLAG}{PROGRAM_AT}")
+        # In our own POSIX session: a process that leads one counts as a command when it ends
+        # (`endings.orphans.Reaper`, which also reaps this one).
         return os.posix_spawn(
             argv[0],
             argv,
-            keeper_environment("offers"),
-            file_actions=[(os.POSIX_SPAWN_DUP2, writing, 1)],
+            keeper_environment(),
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, writing, 1),
+                (os.POSIX_SPAWN_DUP2, self._program, PROGRAM_AT),
+            ],
             setsigmask=(),
         )
 

@@ -1,8 +1,10 @@
-"""The supervisor's local socket: connections of servers and of the command line, requests in, replies and doorbells out.
+"""The supervisor's local socket: connections of servers and of the command line, requests in, replies and
+doorbells out.
 
-A doorbell is a record of a process's newest state, sent to servers when it changes. `Doorbells` collects what changed until
-the end of a turn; `ControlClients` sends it. A slow server never blocks the pump: a doorbell that cannot be sent now waits in
-a dict, where a newer state replaces it. What a request means is decided in `requests`.
+A doorbell is a record of a process's newest state, sent to servers when it changes. `Doorbells` collects what
+changed until the end of a turn; `ControlClients` sends it. A slow server never blocks the pump: a doorbell
+that cannot be sent now waits in a dict, where a newer state replaces it. What a request means is decided in
+`requests`.
 """
 
 import os
@@ -31,7 +33,6 @@ class Doorbells:
     """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
 
     def __init__(self, loop: Loop) -> None:
-        """Begin without changes."""
         self._loop = loop
         self._dirty: dict[bytes, ManagedProcess] = {}
         # What is due within each delay, and the delays whose timer runs.
@@ -43,7 +44,9 @@ class Doorbells:
         self._dirty[process.key] = process
 
     def touch_later(self, process: ManagedProcess, within_s: float = _LATER_S) -> None:
-        """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly comes sooner."""
+        """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly
+        comes sooner.
+        """
         self._due[within_s][process.key] = process
         if within_s not in self._timed:
             self._timed.add(within_s)
@@ -58,7 +61,10 @@ class Doorbells:
         self._dirty.update(self._due[within_s])
 
     def take(self) -> dict[bytes, bytes]:
-        """Return the doorbells of what changed since the last call, by key; a state that was sent already is left out."""
+        """Return the doorbells of what changed since the last call, by key.
+
+        A state that was sent already is left out.
+        """
         dirty = self._dirty
         if not dirty:
             return {}
@@ -75,8 +81,9 @@ class Doorbells:
 
 
 _SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)
-# Connections from inside commands, which may only pass on a standard input: they must not take all our descriptors. The first
-# connection from each command's tree is always accepted, since the command itself costs us more.
+# Connections from inside commands, which may only pass on a standard input: they must not take all our
+# descriptors. The first connection from each command's tree is always accepted, since the command itself
+# costs us more.
 _MAX_INSIDE = 256
 _MAX_EACH_TREE = 32  # twice the number of descriptors that a tree may pass on at a time (`inputs`)
 _MAX_UNSENT = 4096  # replies that wait for a client that does not read; then the client is dropped
@@ -100,12 +107,14 @@ class ControlClient:
     def __init__(self, connection: socket.socket, caller: PeerProcess, *, tree: bytes | None) -> None:
         """Begin without doorbells; a hello with role "server" asks for them.
 
-        `tree`: the key of the process in whose tree the client lives; empty where that is not known, None outside of all.
+        `tree`: the key of the process in whose tree the client lives; empty where that is not known, None
+            outside of all.
         """
         self.socket = connection
         self.caller = caller
         self.judge(tree)
-        # Its next packet was only looked at; it is received when the server asks for the start that it is for.
+        # Its next packet was only looked at; it is received when the server asks for the start that it is
+        # for.
         self.is_lending = False
         self.is_server = False
         self.is_waiting = False
@@ -113,7 +122,9 @@ class ControlClient:
         self.replies: list[bytes] = []
 
     def judge(self, tree: bytes | None) -> None:
-        """Record in whose tree it lives: in one that we started (or this is not known), it may lend its stdin, and nothing else."""
+        """Record in whose tree it lives: in one that we started (or this is not known), it may lend its
+        stdin, and nothing else.
+        """
         self.tree = tree
         self.is_inside = tree is not None
 
@@ -123,7 +134,9 @@ Handle = Callable[[ControlClient, dict[str, object], bytes, list[int], Answer], 
 
 
 class ControlClients:
-    """Accepts connections of our own user and hands requests to `handle(client, message, payload, fds, answer)`."""
+    """Accepts connections of our own user and hands requests to `handle(client, message, payload, fds,
+    answer)`.
+    """
 
     def __init__(
         self,
@@ -136,10 +149,11 @@ class ControlClients:
         dropped: Callable[[ControlClient], None],
         tree_of: Callable[[PeerProcess], bytes | None],
     ) -> None:
-        """Watch the listener; `dropped` is called for every connection that ends, `tree_of` judges a new one (`ControlClient`).
+        """Watch the listener; `dropped` is called for every connection that ends, `tree_of` judges a new one
+        (`ControlClient`).
 
-        `lend` decides whether a descriptor that a client lends may wait. Its arguments are the client, the process id, and a
-        function that receives the descriptor.
+        `lend` decides whether a descriptor that a client lends may wait. Its arguments are the client, the
+        process id, and a function that receives the descriptor.
         """
         self._loop = loop
         self._listener = listener
@@ -174,7 +188,9 @@ class ControlClients:
             self._loop.watch(connection.fileno(), partial(self._ready, client))
 
     def _welcome(self, connection: socket.socket) -> PeerProcess | None:
-        """Return the process that connected; None for another user, and when no descriptor is left to identify it by."""
+        """Return the process that connected; None for another user, and when no descriptor is left to
+        identify it by.
+        """
         try:
             caller = PeerProcess.behind(connection, self._turns)
         except OSError:
@@ -212,8 +228,9 @@ class ControlClients:
         message, fds = packet
         try:
             request, payload = decode_message(message)
-        except (ValueError, RecursionError):
-            # The end of the connection, or a packet that is no request. Its descriptors are closed: otherwise a client could take all of our descriptors with packets that mean nothing.
+        except ValueError:
+            # The end of the connection, or a packet that is no request. Its descriptors are closed: otherwise
+            # a client could take all of our descriptors with packets that mean nothing.
             for fd in fds:
                 os.close(fd)
             self.drop(client)
@@ -222,14 +239,16 @@ class ControlClients:
         self._handle(client, request, payload, fds, partial(self._answer, client, request.get("req")))
 
     def _leave_lent_stdin(self, client: ControlClient) -> bool:
-        """Return whether the next packet lends something that may wait; it stays unread until the server asks for that start.
+        """Return whether the next packet lends something that may wait.
 
-        Until then the descriptor counts as the lender's, also in the kernel's limits (unix(7), RLIMIT_NOFILE of the sender).
-        Later packets of this connection wait behind it.
+        It stays unread until the server asks for that start.
+
+        Until then the descriptor counts as the lender's, also in the kernel's limits (unix(7), RLIMIT_NOFILE
+        of the sender). Later packets of this connection wait behind it.
         """
         try:
             request, _ = decode_message(sockets.peek(client.socket) or b"")
-        except (ValueError, RecursionError):
+        except ValueError:
             return False  # `_ready` receives it, and refuses it
         if request.get("op") != "lend":
             return False
@@ -317,8 +336,9 @@ class ControlClients:
     ) -> None:
         """Begin doorbells with the state of everything live that is known.
 
-        With `doubtful` (doorbells of processes that may live) these follow, and then a sync mark: a process that was not
-        mentioned before it has finished. Without it (None) that cannot be said yet; then the server is greeted once more.
+        With `doubtful` (doorbells of processes that may live) these follow, and then a sync mark: a process
+        that was not mentioned before it has finished. Without it (None) that cannot be said yet; then the
+        server is greeted once more.
         """
         client.is_server = True
         client.bells.update({each.key: each.doorbell() for each in process})
@@ -335,7 +355,8 @@ class ControlClients:
             return
         packet = b""
         for client in [client for client in self._clients if client.is_server]:
-            # A server that keeps up shares one packet with the others; one that waits collects the newest states.
+            # A server that keeps up shares one packet with the others; one that waits collects the newest
+            # states.
             if not client.is_waiting and not client.bells and len(bells) <= DOORBELLS_PER_PACKET:
                 packet = packet or b"D" + b"".join(bells.values())
                 if not self._try(client, packet):
@@ -347,7 +368,9 @@ class ControlClients:
 
 
 def _has_room(clients: Collection[ControlClient], tree: bytes | None) -> bool:
-    """Return whether one more connection of a command's tree is accepted: no command takes the places of another."""
+    """Return whether one more connection of a command's tree is accepted: no command takes the places of
+    another.
+    """
     of_tree = sum(one.tree == tree for one in clients)
     inside = sum(one.is_inside for one in clients)
     return not of_tree or (of_tree < _MAX_EACH_TREE and inside < _MAX_INSIDE)

@@ -5,9 +5,9 @@ import select
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.folder_identity import moved_to
-from outlive.keeper.common.locks import is_in_place
+from outlive.keeper.common.locks import holder_of, is_in_place
 from outlive.keeper.common.server_marks import is_server_wanted
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment, spawn_detached
+from outlive.keeper.common.spawn import spawn_keeper
 
 _GUARDIAN_PATIENCE_MS = 5000  # the guardian was asked to end, which takes milliseconds; its lock ends with it
 
@@ -15,13 +15,14 @@ _GUARDIAN_PATIENCE_MS = 5000  # the guardian was asked to end, which takes milli
 class Home:
     """The state folder and the lock in it that we hold."""
 
-    def __init__(self, layout: Layout, lock: int, *, pid_lock: int) -> None:
+    def __init__(self, layout: Layout, lock: int, *, pid_lock: int, program: int) -> None:
         """Open the folder, so that it is found wherever it is moved to within its file system.
 
         Args:
             layout: The folder's path.
             lock: The descriptor that holds `supervisor.lock`.
             pid_lock: The descriptor of the record lock that we hold, for guardians that we spawn.
+            program: The open program of shims, for them, too.
 
         Raises:
             OSError: The folder is gone meanwhile.
@@ -32,6 +33,7 @@ class Home:
         held = os.fstat(lock)
         self._identity = (held.st_ino, held.st_dev)
         self.pid_lock = pid_lock
+        self.program = program
         self._folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._next = ""
 
@@ -47,10 +49,18 @@ class Home:
         """Return whether the folder's server has to be started again when it is gone."""
         return is_server_wanted(self._layout)
 
+    def is_server(self, pid: int) -> bool:
+        """Return whether a process holds the lock of the folder's server."""
+        return holder_of(self._layout.server_lock) == pid
+
     def has_moved(self) -> bool:
-        """Return whether the folder is at another path now; a copy does not count, and a deleted folder is at no path."""
+        """Return whether the folder is at another path now.
+
+        A copy does not count, and a deleted folder is at no path.
+        """
         place = moved_to(self._folder)
-        # In the right folder, the lock file may be another keeper's by now: only our own one proves that it is ours.
+        # In the right folder, the lock file may be another keeper's by now: only our own one proves that it
+        # is ours.
         if place is None or not is_in_place(self._lock, Layout(place).supervisor_lock):
             return False
         self._next = place
@@ -62,7 +72,9 @@ class Home:
         os.close(self.pid_lock)
 
     def go_on(self, guardian: int) -> None:
-        """Start the keeper of the folder's new path, after the locks were released; do nothing if it was not moved.
+        """Start the keeper of the folder's new path, after the locks were released.
+
+        Do nothing if it was not moved.
 
         Args:
             guardian: The pid of the guardian that was asked to end; 0: there is none.
@@ -78,5 +90,4 @@ class Home:
                 poll = select.poll()
                 poll.register(pidfd, select.POLLIN)
                 poll.poll(_GUARDIAN_PATIENCE_MS)
-        argv = keeper_argv("guardian", self._next, "--first")
-        spawn_detached(argv, keeper_environment("guardian"))
+        spawn_keeper("guardian", self._next, "--first", program=self.program)

@@ -1,15 +1,17 @@
-"""Bytes for a command's standard input or terminal (`Inputs`), and descriptors lent to be a standard input (`PassedStdin`).
+"""Bytes for a command's standard input or terminal (`Inputs`), and descriptors lent to be a standard input
+(`PassedStdin`).
 
 `Inputs` writes bytes in order, answers each request when its bytes are written, and bounds what waits.
 
-A caller that starts a command from a terminal or a pipeline can lend its own standard input, and the command reads it itself:
-no process in between takes a byte more than the command does. The descriptor is offered here before the start. It stays
-unread in its lender's connection until the server asks for that start; for a process id that the server never announces,
-nothing is taken. When the lender disconnects before that, its offer is forgotten.
+A caller that starts a command from a terminal or a pipeline can lend its own standard input, and the command
+reads it itself: no process in between takes a byte more than the command does. The descriptor is offered here
+before the start. It stays unread in its lender's connection until the server asks for that start; for a
+process id that the server never announces, nothing is taken. When the lender disconnects before that, its
+offer is forgotten.
 
-The number of waiting offers is bounded: for each process outside of commands, for each command's whole tree, and for all of
-either kind. The first offer of each tree always has a place. So a command takes neither the places of callers outside nor
-those of another command, however many children it has.
+The number of waiting offers is bounded: for each process outside of commands, for each command's whole tree,
+and for all of either kind. The first offer of each tree always has a place. So a command takes neither the
+places of callers outside nor those of another command, however many children it has.
 """
 
 import contextlib
@@ -24,7 +26,8 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
 
 _MAX_WAITING_BYTES = 4 << 20  # for one process; what would exceed it is refused
-# An input with much waiting gets a larger pipe: one of the usual 64 KiB would wake this process for each piece.
+# An input with much waiting gets a larger pipe: one of the usual 64 KiB would wake this process for each
+# piece.
 _BUSY_BYTES = 256 * 1024
 _BUSY_PIPE_BYTES = 1024 * 1024
 _END_OF_FILE = b"\x04"  # VEOF (termios(3)): the key that ends the input of a program at a terminal
@@ -34,7 +37,6 @@ class Inputs:
     """Writes to the keeper's end "i" (a pipe) or "m" (a terminal) of a process."""
 
     def __init__(self, loop: Loop) -> None:
-        """Take the loop, which reports when a pipe has room again."""
         self._loop = loop
 
     def write(self, process: ManagedProcess, data: bytes, answer: Answer) -> None:
@@ -50,7 +52,8 @@ class Inputs:
             self._push(process)
 
     def give(self, process: ManagedProcess, receiver: int, answer: Answer) -> None:
-        """Pass the pipe itself to the server, over a Unix socket of the server's: it then writes without asking.
+        """Pass the pipe itself to the server, over a Unix socket of the server's: it then writes without
+        asking.
 
         Not while something waits here: that is older than what the server would write, and must come first.
         """
@@ -109,7 +112,10 @@ class Inputs:
             answer({})
 
     def _wait(self, process: ManagedProcess, letter: str) -> None:
-        """Continue when there is room; a terminal's descriptor is already watched for output, so it is tried again soon."""
+        """Continue when there is room.
+
+        A terminal's descriptor is already watched for output, so it is tried again soon.
+        """
         if letter == "m":
             self._loop.later(0.005, lambda: self._push(process))
             return
@@ -137,7 +143,6 @@ class _Offer:
     __slots__ = ("fetch", "lender", "pid", "tree")
 
     def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, tree: bytes | None) -> None:
-        """Store all four."""
         self.lender = lender
         self.fetch = fetch
         self.pid = pid
@@ -148,7 +153,6 @@ class PassedStdin:
     """Offers by process id, each with its lender."""
 
     def __init__(self) -> None:
-        """Begin without offers."""
         self._offers: dict[str, _Offer] = {}
 
     def lend(
@@ -158,7 +162,8 @@ class PassedStdin:
 
         Args:
             lender: The connection; its end makes us forget the offer.
-            process_id: The process that the offer is for. An earlier offer of the same lender for it is replaced.
+            process_id: The process that the offer is for. An earlier offer of the same lender for it is
+                replaced.
             fetch: Returns the descriptor, which belongs to the caller then; -1 if there is none after all.
             pid: The process that lends.
             tree: The key of our process whose descendant the lender is (`ControlClient.tree`); None outside.

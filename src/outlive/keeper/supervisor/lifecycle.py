@@ -1,10 +1,12 @@
-"""The keeper as a whole, as its clients see it (`Lifecycle`), and stopping everything that lives (`MassStop`).
+"""The keeper as a whole, as its clients see it (`Lifecycle`), and stopping everything that lives
+(`MassStop`).
 
-`Lifecycle` reports the status, greets servers, retires for a successor, and ends: on request, on SIGTERM, or when idle.
+`Lifecycle` reports the status, greets servers, retires for a successor, and ends: on request, on SIGTERM, or
+when idle.
 
-`MassStop` begins a slice of stops in each turn of the loop. Between two slices the guardian's pings are answered and the
-commands' last output is read, so that thousands of trees do not make the supervisor look hung. A stop that was begun is
-carried on by `endings.terminator`, also by the next supervisor's.
+`MassStop` begins a slice of stops in each turn of the loop. Between two slices the guardian's pings are
+answered and the commands' last output is read, so that thousands of trees do not make the supervisor look
+hung. A stop that was begun is carried on by `endings.terminator`, also by the next supervisor's.
 """
 
 import contextlib
@@ -15,19 +17,18 @@ import time
 from collections.abc import Callable, Collection
 
 from outlive.keeper.common import sockets
-from outlive.keeper.common.callers import Ancestry, PeerProcess
+from outlive.keeper.common.callers import Ancestry, Confinement, PeerProcess
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Doorbells, Handle, Lend
 from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.home import Home
-from outlive.keeper.supervisor.lock_challenge import PROVES
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
-from outlive.protocols.keeper import VERSION, CauseCode, Flags
+from outlive.protocols.keeper import CauseCode, Flags
 
 _SLICE_S = 0.02  # spent on beginning stops in one turn: about a hundred stops on an idle machine
 _MASS_STOP_LOOK_S = 0.01  # between two looks at what still lives
@@ -41,7 +42,9 @@ class MassStop:
     def __init__(
         self, loop: Loop, table: ManagedProcesses, stops: Terminator, *, emptied: Callable[[Answer], None]
     ) -> None:
-        """Begin without requests; `emptied` is called once nothing lives, with the answer to all that wait."""
+        """Begin without requests; `emptied` is called once nothing lives, with the answer to all that
+        wait.
+        """
         self._loop = loop
         self._table = table
         self._stops = stops
@@ -95,7 +98,9 @@ class MassStop:
 
 
 def still_running(table: ManagedProcesses) -> dict[str, object]:
-    """Return the refusal `process_running`, with details {processes: how many live, ids: at most a thousand of them}."""
+    """Return the refusal `process_running`, with details {processes: how many live, ids: at most a thousand
+    of them}.
+    """
     living = table.living_ids()
     return {
         "error": "process_running",
@@ -146,7 +151,8 @@ class Lifecycle:
         # Servers that have not got the sync mark; None once everything live is known.
         self._unsynced: list[ControlClient] | None = []
         self._last_seen = time.monotonic()
-        self._ancestry = Ancestry(self._of_ours, outside=guardian.servers)
+        self._ancestry = Ancestry(self._of_ours, of=os.getpid(), outside=guardian.servers)
+        self._confinement = Confinement.of(os.getpid())
         self._known_servers: set[tuple[int, int]] = set()
         loop.later(_LOOK_S, self._look_idle)
         loop.later(_LOOK_S, self._refill)
@@ -160,7 +166,10 @@ class Lifecycle:
         lend: Lend,
         dropped: Callable[[ControlClient], None],
     ) -> None:
-        """Let clients connect, which get the doorbells that `bells` collect; see `ControlClients` for the rest."""
+        """Let clients connect, which get the doorbells that `bells` collect.
+
+        See `ControlClients` for the rest.
+        """
         listener = self._reserve.fit(lambda: sockets.listen_unix(path, backlog=128))
         self._clients = ControlClients(
             self._loop, listener, bells, handle=handle, lend=lend, dropped=dropped, tree_of=self.tree_of
@@ -186,7 +195,9 @@ class Lifecycle:
             self._clients.greet_server(client, self._table.by_key.values(), doubtful=doubtful)
 
     def status(self) -> dict[str, object]:
-        """Return the keeper's processes and what it keeps; `redundant`: every open stream is held by two processes."""
+        """Return the keeper's processes and what it keeps; `redundant`: every open stream is held by two
+        processes.
+        """
         alive = self._table.by_key.values()
         redundant = (
             self._guardian.is_connected
@@ -200,10 +211,8 @@ class Lifecycle:
             "processes": len(self._table.living_ids()),
             "redundant": redundant,
             "sessions": sorted(self.sessions()),
-            "version": VERSION,
-            PROVES: True,
+            "bounds": [self._confinement.filters, self._confinement.locks, self._confinement.namespaces],
             "idle_shims": len(self._pool),
-            "shims": "program" if self._guardian.can_execute else "fork",
             "lost_holders": sum(bool(process.flags & Flags.HOLDER_LOST) for process in alive),
         }
 
@@ -217,12 +226,16 @@ class Lifecycle:
         return found
 
     def tree_of(self, caller: PeerProcess) -> bytes | None:
-        """Return the key of the process in whose tree a caller lives: empty when that is not known, None outside of all."""
+        """Return the key of the process in whose tree a caller lives: empty when that is not known, None
+        outside of all.
+        """
         verdict = self._ancestry.judge(caller.pid)
+        is_outside = verdict.is_inside is False and self._is_unbounded(caller)
         # It still lives: so what was read by its pid was about this process.
-        if verdict.is_inside is False and caller.is_there():
+        if is_outside and caller.is_there():
             return None
-        # Descendants of a command stay below its shim, a subreaper. If the shim is dead, the command's POSIX session shows it.
+        # Descendants of a command stay below its shim, a subreaper. If the shim is dead, the command's POSIX
+        # session shows it.
         roots = {process.pid: key for key, process in self._table.by_key.items()}
         roots |= {
             process.shim.pid: key for key, process in self._table.by_key.items() if process.shim is not None
@@ -231,13 +244,28 @@ class Lifecycle:
         places = (number for one in verdict.chain for number in (one.pid, one.session))
         return next((roots[number] for number in places if number in roots), b"")
 
+    def _is_unbounded(self, caller: PeerProcess) -> bool:
+        """Return whether nothing bounds a caller that does not bound us.
+
+        The server, which holds its lock, may be bounded more: its unit is (decision 45). It has closed its
+        /proc, too.
+        """
+        found = Confinement.of(caller.pid).beyond(self._confinement)
+        if found is None and caller.uid == 0 != os.getuid():
+            return True  # root's /proc is closed to others, and root may do anything anyway
+        return found == "" or self._home.is_server(caller.pid)
+
     def is_ours(self, pid: int) -> bool:
-        """Return whether a process lives in a tree that we started, or is gone. False if its ancestors are hidden."""
+        """Return whether a process lives in a tree that a keeper of our user started, or is gone.
+
+        False if its ancestors are hidden.
+        """
         is_inside = self._ancestry.judge(pid).is_inside
         return is_inside if is_inside is not None else not start_ticks(pid)
 
     def _of_ours(self, sessions: Collection[int]) -> Collection[int]:
-        # Three sources, the cheapest first: shims and keeper, commands taken over, commands not taken over yet.
+        # Three sources, the cheapest first: shims and keeper, commands taken over, commands not taken over
+        # yet.
         return (
             self.sessions().intersection(sessions)
             or {process.pid for process in self._table.by_key.values() if process.pid in sessions}
@@ -245,10 +273,12 @@ class Lifecycle:
         )
 
     def begin_shutdown(self) -> None:
-        """Serve until nothing lives any more, a minute at most; called at a SIGTERM, repeating it changes nothing.
+        """Serve until nothing lives any more, a minute at most.
 
-        In a shutdown every process gets SIGTERM at the same time: commands end, and their last output must be kept. If only
-        the supervisor got it, the guardian replaces us, and no command notices (decision 62).
+        Called at a SIGTERM, repeating it changes nothing.
+
+        In a shutdown every process gets SIGTERM at the same time: commands end, and their last output must be
+        kept. If only the supervisor got it, the guardian replaces us, and no command notices (decision 62).
         """
         if self._leaves_at:
             return
@@ -264,7 +294,10 @@ class Lifecycle:
         self._loop.later(_LEAVE_LOOK_S, self._look_to_leave)
 
     def end(self, answer: Answer, *, kill: bool, within_s: float = math.inf) -> None:
-        """End for good; refused while processes live unless they are to be killed, or if they do not end in time."""
+        """End for good.
+
+        Refused while processes live unless they are to be killed, or if they do not end in time.
+        """
         if self._table.living_ids() and not kill:
             answer(still_running(self._table))
             return
@@ -298,7 +331,8 @@ class Lifecycle:
                 log("the state folder was moved: going on there")
                 self.retire(lambda _reply: None)
                 return
-            # The folder is gone, so no client finds us any more. What lives may end by itself first (decision 61).
+            # The folder is gone, so no client finds us any more. What lives may end by itself first (decision
+            # 61).
             if not self._table.living_ids():
                 log("the state folder is gone, and nothing lives here: ending")
                 self.retire(lambda _reply: None, is_end=True)

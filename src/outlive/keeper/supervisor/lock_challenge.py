@@ -1,7 +1,9 @@
-"""Proving that the supervisor's lock is ours to runners and shims in containers, which cannot see our process.
+"""Proving that the supervisor's lock is ours to runners and shims in containers, which cannot see our
+process.
 
-In their PID namespace every process outside has number 0, and every program of outlive has our uid. So they ask for something
-that only the lock's holder can do: release one byte of the lock, which they choose, for a moment (decision 151).
+In their PID namespace every process outside has number 0, and every program of outlive has our uid. So they
+ask for something that only the lock's holder can do: release one byte of the lock, which they choose, for a
+moment (decision 151).
 
   from the runner  prove OFFSET
   to the runner    proved         the byte is free until the next packet, or the end of the link
@@ -16,35 +18,34 @@ import socket
 import struct
 from collections.abc import Callable
 
-from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.launch import ask_status
 from outlive.keeper.supervisor.loop import Loop, Timer
 
-PROVES = "proves_lock"  # in a supervisor's status: it answers such questions
-
-# Is called with the first packet that is no question, and its descriptors, which it owns then; b"": the end of the link.
-Heard = Callable[[bytes, list[int]], None]
+# Is called with the first packet that is no question, its descriptors, which it owns then, and the pid of the
+# peer, which the kernel vouches for: it has sent the first packet of all. b"": the end of the link.
+Heard = Callable[[bytes, list[int], int], None]
 
 _FLOCK = struct.Struct("hhqqi")
 _FIRST_BYTE, _END = 1 << 40, 1 << 62  # the range from which a runner chooses (challenge.c)
 # A peer that was stopped (SIGSTOP) before it looked asks again when it finds the byte locked.
 _FREE_S = 5.0
 _RETRY_S = 0.5  # until the next attempt to lock a byte that another process holds
-_STATUS_S = 2.0
 
 
 class LockChallenge:
-    """Receives from peers that we connected to: answers one question of each, frees one byte for it, waits for nothing.
+    """Receives from peers that we connected to: answers one question of each, frees one byte for it, waits
+    for nothing.
 
-    A question is answered only on a connection that we opened ourselves, and never if its sender lives in one of our own
-    trees: such a process would pass on the question of another peer.
+    A question is answered only on a connection that we opened ourselves, and never if its sender lives in one
+    of our own trees: such a process would pass on the question of another peer.
     """
 
     def __init__(
         self, loop: Loop, lock: int, *, is_ours: Callable[[int], bool], log: Callable[[str], None]
     ) -> None:
-        """Take the descriptor that holds the lock; `is_ours` returns whether a process lives in a tree of ours, or is gone."""
+        """Take the descriptor that holds the lock; `is_ours` returns whether a process lives in a tree of
+        ours, or is gone.
+        """
         self._log = log
         self._loop = loop
         self._lock = lock
@@ -60,11 +61,15 @@ class LockChallenge:
         """
         freed: list[tuple[int, Timer]] = []
 
+        peer = 0
+
         def hear(_events: int) -> None:
+            nonlocal peer
             packet = sockets.receive_named(link)
             if packet is None:
                 return
             message, fds, pid = packet
+            peer = peer or pid
             offset = _offset_of(message) if answers and not fds and not freed else 0
             if offset and self._is_ours(pid):
                 self._log(f"process {pid} lives in a tree of ours, or is gone: it is proved nothing")
@@ -78,7 +83,7 @@ class LockChallenge:
             for byte, timer in freed:
                 timer.cancel()
                 self._take_back(byte)
-            heard(message if not message.startswith(b"prove ") else b"", fds)
+            heard(message if not message.startswith(b"prove ") else b"", fds, peer)
 
         self._loop.watch(link.fileno(), hear)
 
@@ -93,15 +98,6 @@ class LockChallenge:
             fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, offset))
         except OSError:  # guessed by another process, or no memory: a free byte would obstruct our successor
             self._loop.later(_RETRY_S, lambda: self._take_back(offset))
-
-
-def lock_to_hand(layout: Layout) -> str | None:
-    """Return the path of the supervisor's lock; None while an older supervisor serves, which proves nothing. Blocks."""
-    try:
-        status = ask_status(layout, within_s=_STATUS_S)
-    except OSError:  # no supervisor runs: the next one will be of our own version
-        return layout.supervisor_lock
-    return layout.supervisor_lock if status is None or PROVES in status else None
 
 
 def _one_byte(kind: int, offset: int) -> bytes:

@@ -1,7 +1,9 @@
-"""The supervisor's event loop: one epoll object, timers, hooks after each turn. Single-threaded, and nothing blocks in it.
+"""The supervisor's event loop: one epoll object, timers, hooks after each turn.
 
-A handler that raises is logged, and the loop goes on. Too many errors end the process: its successor starts from the files,
-which is always safe.
+Single-threaded, and nothing blocks in it.
+
+A handler that raises is logged, and the loop goes on. Too many errors end the process: its successor starts
+from the files, which is always safe.
 """
 
 import heapq
@@ -21,7 +23,6 @@ class Timer:
     __slots__ = ("_callback", "when")
 
     def __init__(self, when: float, callback: Callable[[], None]) -> None:
-        """Keep the callback until it is due (monotonic seconds) or cancelled."""
         self.when = when
         self._callback: Callable[[], None] | None = callback
 
@@ -68,14 +69,18 @@ class Loop:
         self._epoll.modify(fd, events)
 
     def unwatch(self, fd: int) -> None:
-        """Stop watching; must come before the descriptor is closed (a duplicate elsewhere keeps it registered)."""
+        """Stop watching.
+
+        Must come before the descriptor is closed (a duplicate elsewhere keeps it registered).
+        """
         if self._handlers.pop(fd, None) is not None:
             self._epoll.unregister(fd)
 
     def later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
         """Call `callback` once after `delay_s` seconds."""
         timer = Timer(time.monotonic() + delay_s, callback)
-        # The sequence number keeps the order of timers that are due at the same moment; timers cannot be compared.
+        # The sequence number keeps the order of timers that are due at the same moment; timers cannot be
+        # compared.
         self._sequence += 1
         heapq.heappush(self._timers, (timer.when, self._sequence, timer))
         return timer
@@ -131,15 +136,20 @@ class Loop:
                 self._failed(error)
 
     def _failed(self, error: Exception) -> None:
-        # Not its repr, which leaves out the name of a file.
-        self._log(f"Traceback: {type(error).__name__}: {error} at {_places(error)}".replace("\n", " | "))
+        self._log(f"Traceback: {reason_of(error)} at {places_of(error)}")
         self._errors += 1
         if self._errors >= _MAX_ERRORS:
             self._log("too many errors: ending, the successor starts from the files")
             os._exit(70)
 
 
-def _places(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return what went wrong, in one line."""
+    # Not its repr, which leaves out the name of a file.
+    return f"{type(error).__name__}: {error}".replace("\n", " | ")
+
+
+def places_of(error: Exception) -> str:
     """Return where it was raised, outermost call first; importing `traceback` would cost each keeper 5 ms."""
     places = []
     trace = error.__traceback__

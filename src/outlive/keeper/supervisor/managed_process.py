@@ -1,9 +1,10 @@
-"""One process as the supervisor holds it: `ManagedProcess`, its output `Stream`s, and the link to its shim (`ShimLink`).
+"""One process as the supervisor holds it: `ManagedProcess`, its output `Stream`s, and the link to its shim
+(`ShimLink`).
 
 State only: nothing here decides. `starts` fills it, `output` moves bytes, `endings` records the end.
 
-`open_ends` makes a command's pipes or terminal: the keeper's ends are in `ManagedProcess.fds`, the command's own are returned by the
-shim's letters, for `launcher` and `container_links` to hand over.
+`open_ends` makes a command's pipes or terminal: the keeper's ends are in `ManagedProcess.fds`, the command's
+own are returned by the shim's letters, for `launcher` and `container_links` to hand over.
 """
 
 import os
@@ -26,23 +27,17 @@ _ERR_OPEN = int(Flags.ERR_OPEN)
 class ShimLink:
     """The supervisor's side of one shim: its socket, its pid, and the process that it serves now.
 
-    `is_inside`: it runs in a container, for one command only; what it reports is checked, since the command may replace it.
-    `is_forked`: it is certainly a fork of the guardian, and so can carry out the steps of a sandbox.
-    `stands_in`: it takes orders for the tree, because its command runs where we see no processes (decision 122).
+    `is_inside`: it runs in a container, for one command only; what it reports is checked, since the command
+    may replace it.
     `taken`: how many shims the pool had given away when it gave away this one.
     """
 
-    __slots__ = ("is_forked", "is_inside", "pid", "process", "socket", "stands_in", "taken")
+    __slots__ = ("is_inside", "pid", "process", "socket", "taken")
 
-    def __init__(
-        self, link: socket.socket, pid: int = 0, *, is_inside: bool = False, is_forked: bool = False
-    ) -> None:
-        """Store the link; the pid comes with the shim's hello."""
+    def __init__(self, link: socket.socket, pid: int = 0, *, is_inside: bool = False) -> None:
         self.socket = link
         self.pid = pid
         self.is_inside = is_inside
-        self.is_forked = is_forked
-        self.stands_in = False
         self.taken = 0
         self.process: ManagedProcess | None = None
 
@@ -77,7 +72,8 @@ class Stream:
         offset: int = 0,
         relay: int = -1,
     ) -> None:
-        """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between them.
+        """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe
+        between them.
 
         Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
         """
@@ -104,7 +100,9 @@ class Stream:
 
 
 class ManagedProcess:
-    """Everything about one process that the supervisor keeps; `fds` holds the keeper's ends by the shim's letters."""
+    """Everything about one process that the supervisor keeps; `fds` holds the keeper's ends by the shim's
+    letters.
+    """
 
     __slots__ = (
         "answers",
@@ -117,7 +115,7 @@ class ManagedProcess:
         "fds",
         "flags",
         "folder",
-        "has_steps",
+        "held_since",
         "idx",
         "idx_released",
         "inputs",
@@ -150,12 +148,10 @@ class ManagedProcess:
     )
 
     def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
-        """Begin as STARTING, with nothing open."""
         self.process_id = process_id
         self.key = id_to_bytes(process_id)
         self.folder = folder
         self.spec = spec
-        self.has_steps = False  # steps of a sandbox: then its shim has to be a fork of the guardian
         self.phase = Phase.STARTING
         self.flags = 0
         self.code = 0
@@ -189,6 +185,7 @@ class ManagedProcess:
         self.answers: list[Answer] = []
         self.kill_timer: Timer | None = None
         self.timeout_timer: Timer | None = None
+        self.held_since = 0.0  # since when its shim was found stopped whenever its tree was killed
         self.stop_at = 0.0
         self.deadline = 0.0
         self.told = b""  # the newest doorbell that was sent to every server
@@ -209,7 +206,8 @@ class ManagedProcess:
         if self.last_doorbell:
             return self.last_doorbell
         out = err = 0
-        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every piece of output.
+        # Plain integers: each operation on a Flag costs a microsecond, and this runs for every piece of
+        # output.
         flags = int(self.flags)
         for stream in self.streams:
             if stream.index == 0:
@@ -227,7 +225,8 @@ class ManagedProcess:
     def end(self) -> None:
         """Keep the final doorbell instead of the streams.
 
-        Streams and process refer to each other. The supervisor collects no cycles, so without this they would stay in memory.
+        Streams and process refer to each other. The supervisor collects no cycles, so without this they would
+        stay in memory.
         """
         self.last_doorbell = self.doorbell()
         self.streams = []
@@ -246,7 +245,9 @@ class ManagedProcess:
             self.pidfd = pidfd
 
     def let_go_of_what_was_given(self) -> None:
-        """Close what the command's shim has now: the listener for later supervisors, and a lent standard input."""
+        """Close what the command's shim has now: the listener for later supervisors, and a lent standard
+        input.
+        """
         if self.listener is not None:
             self.listener.close()
             self.listener = None
@@ -287,7 +288,10 @@ def in_memory(content: bytes) -> int:
 
 
 def open_ends(process: ManagedProcess) -> dict[str, int]:
-    """Open pipes or terminal; return the command's own ends. After an OSError only the keeper's ends in `process.fds` are open."""
+    """Open pipes or terminal; return the command's own ends.
+
+    After an OSError only the keeper's ends in `process.fds` are open.
+    """
     ends: dict[str, int] = {}
     try:
         if process.spec.stdio == "pty":

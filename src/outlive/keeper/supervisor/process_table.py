@@ -1,8 +1,10 @@
-"""The table of everything that the supervisor keeps, by key, and the release of what needs no keeping any more.
+"""The table of everything that the supervisor keeps, by key, and the release of what needs no keeping any
+more.
 
-`Unrecovered` has the processes that the journal calls live while their shims have not answered yet, and the requests that wait
-for them. A new supervisor serves before every shim has answered. A process that it does not hold yet it may neither start a
-second time nor call ended: a request about it waits. The takeover itself is in `endings.takeover`.
+`Unrecovered` has the processes that the journal calls live while their shims have not answered yet, and the
+requests that wait for them. A new supervisor serves before every shim has answered. A process that it does
+not hold yet it may neither start a second time nor call ended: a request about it waits. The takeover itself
+is in `endings.takeover`.
 """
 
 import os
@@ -30,17 +32,18 @@ class _Waiting:
     __slots__ = ("act", "size", "timer")
 
     def __init__(self, act: Callable[[], None], size: int) -> None:
-        """Store both; the timer is set afterwards."""
         self.act = act
         self.size = size
         self.timer: Timer | None = None
 
 
 class Unrecovered:
-    """Processes, each until `remove`; `by_key` has their ids. Until then the pids in their folders show which callers live inside."""
+    """Processes, each until `remove`; `by_key` has their ids.
+
+    Until then the pids in their folders show which callers live inside.
+    """
 
     def __init__(self, loop: Loop, layout: Layout, live: Collection[str]) -> None:
-        """Begin with every process that the journal calls live."""
         self._loop = loop
         self._layout = layout
         self.by_key = {id_to_bytes(process_id): process_id for process_id in live}
@@ -62,7 +65,9 @@ class Unrecovered:
         return list(self.by_key.values())
 
     def note_container(self, key: bytes) -> None:
-        """Record that a command is in a container: its pids are numbers of another namespace, and no caller is of its tree."""
+        """Record that a command is in a container: its pids are numbers of another namespace, and no caller
+        is of its tree.
+        """
         self._in_containers.add(key)
         self._records.pop(key, None)
 
@@ -81,9 +86,12 @@ class Unrecovered:
         size: int,
         within_s: float,
     ) -> None:
-        """Call `act` once a process is recovered, or known to be gone, in the order of the requests; otherwise call `late`.
+        """Call `act` once a process is recovered, or known to be gone, in the order of the requests.
 
-        `size` is the number of bytes that the request holds: beyond 32 MiB of all together `late` is called at once.
+        Otherwise call `late`.
+
+        `size` is the number of bytes that the request holds: beyond 32 MiB of all together `late` is called
+        at once.
         """
         one = _Waiting(act, size + _REQUEST_BYTES)
         if self._waiting_bytes + one.size > _MAX_WAITING_BYTES:
@@ -135,21 +143,12 @@ class Unrecovered:
             if record.pid in sessions and start_ticks(record.pid) in {0, record.start_ticks}
         }
 
-    def pids(self) -> set[int]:
-        """Return the pids of the commands that still live."""
-        return {
-            record.pid
-            for record in self._identities()
-            if record.pid and start_ticks(record.pid) in {0, record.start_ticks}
-        }
-
     def _identities(self) -> Collection[PidRecord]:
-        """Return pid and start time of the commands, as recorded in their folders: read once, 2,000 of them in some 30 ms."""
+        """Return pid and start time of the commands, as recorded in their folders: read once, 2,000 of them
+        in some 30 ms.
+        """
         for key in self.by_key.keys() - self._records.keys() - self._in_containers:
-            try:
-                record = read_pid(self._layout.process(self.by_key[key]))
-            except (ValueError, IndexError):  # in a container the runner writes this file, too
-                continue
+            record = read_pid(self._layout.process(self.by_key[key]))
             if record is not None and record.boot_id == BOOT_ID:
                 self._records[key] = record
         return self._records.values()
@@ -163,9 +162,11 @@ class BusyShims(Protocol):
 
 
 class ManagedProcesses:
-    """Processes that are alive or not yet let go of, `by_key`; `unrecovered` has those that are not taken over yet.
+    """Processes that are alive or not yet let go of, `by_key`; `unrecovered` has those that are not taken
+    over yet.
 
-    A process is entered before anything can happen to it: by `launcher` at its start, by `takeover` afterwards.
+    A process is entered before anything can happen to it: by `launcher` at its start, by `takeover`
+    afterwards.
     """
 
     def __init__(
@@ -192,13 +193,17 @@ class ManagedProcesses:
         return len(self.by_key) + len(self.unrecovered)
 
     def recovered(self, process: ManagedProcess) -> None:
-        """Report a process that was taken over, if it was kept, and go on with the requests that wait for it."""
+        """Report a process that was taken over, if it was kept, and go on with the requests that wait for
+        it.
+        """
         if process.key in self.by_key:
             self._touch(process)
         self.unrecovered.remove(process.key)
 
     def living(self) -> list[ManagedProcess]:
-        """Return the processes, of those taken over, whose output is not complete or whose tree is not empty."""
+        """Return the processes, of those taken over, whose output is not complete or whose tree is not
+        empty.
+        """
         return [
             process for process in self.by_key.values() if process.phase < Phase.DONE or not process.is_empty
         ]
@@ -206,11 +211,6 @@ class ManagedProcesses:
     def living_ids(self) -> list[str]:
         """Return the ids of all processes that live, or may live because they are not taken over yet."""
         return [*(process.process_id for process in self.living()), *self.unrecovered.ids()]
-
-    def command_pids(self) -> set[int]:
-        """Return the pids of this machine's commands, also of those whose shim is dead; each leads a POSIX session."""
-        here = {process.pid for process in self.by_key.values() if process.pid and not process.spec.container}
-        return here | self.unrecovered.pids()
 
     def unread_pids(self) -> set[int]:
         """Return the pids of the commands whose exit is not known yet."""

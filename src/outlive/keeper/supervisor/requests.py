@@ -1,7 +1,8 @@
-"""What servers and the command line may ask of the supervisor: one method for each operation of the local protocol.
+"""What servers and the command line may ask of the supervisor: one method for each operation of the local
+protocol.
 
-This module checks a request and passes it to the part that carries it out; it keeps no state. Packets are read and written
-in `clients`, their format is in `protocols.keeper`.
+This module checks a request and passes it to the part that carries it out; it keeps no state. Packets are
+read and written in `clients`, their format is in `protocols.keeper`.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.launcher import Launcher, failed_start, known_start
 from outlive.protocols.frames import encode_secrets
-from outlive.protocols.keeper import VERSION, CauseCode, Phase
+from outlive.protocols.keeper import CauseCode, Phase
 
 _Message = Mapping[str, object]
 # That a request waits for a process which is not taken over yet; servers wait longer for its answer.
@@ -35,6 +36,7 @@ _UNRECOVERED: _Message = {
     "message": "The process's shim has not answered the new supervisor yet: it is stopped, or starved.",
 }
 _ENDED = {"error": "process_ended", "message": "The keeper does not hold this process (any more)."}
+_NOTHING_FOUND = {"error": "process_ended", "message": "Nothing of the process is found: it is ending."}
 _INSIDE = "A process that outlive has started may not tell the keeper what to do."
 
 
@@ -55,7 +57,6 @@ class Requests:
         probe: CapabilityProbe,
         pump: Pump,
     ) -> None:
-        """Take the parts that carry the operations out."""
         self._lifecycle = lifecycle
         self._table = table
         self._starts = starts
@@ -95,8 +96,9 @@ class Requests:
     ) -> None:
         """Carry out one request; descriptors that came with it are closed.
 
-        A request about a process that is not taken over yet waits for the takeover, at most 10 s: servers wait longer for
-        the answer. A start waits longer than servers do, because it must not be taken for one that failed.
+        A request about a process that is not taken over yet waits for the takeover, at most 10 s: servers
+        wait longer for the answer. A start waits longer than servers do, because it must not be taken for one
+        that failed.
         """
         is_start = message.get("op") == "start"
         try:
@@ -124,7 +126,8 @@ class Requests:
         """Find the operation in its table; those that take more than a message's members are named here."""
         try:
             match operation := message["op"]:
-                # A command inside the keeper's trees may lend its standard input to a start that the server makes for it.
+                # A command inside the keeper's trees may lend its standard input to a start that the server
+                # makes for it.
                 case "lend":
                     _refuse_lent_stdin(client, str(message["id"]), answer, is_lending=bool(fds))
                 # It must not control the keeper.
@@ -145,22 +148,19 @@ class Requests:
                     elif operation in self._about_process:
                         self._about_process[operation](process, message, answer)
                     else:
-                        text = f"This keeper does not know {operation!r}: upgrade it."
-                        answer({"error": "invalid_params", "message": text})
+                        answer(_unknown(operation))
                 case other:
-                    text = f"The keeper does not understand the operation {other!r}."
-                    answer({"error": "invalid_params", "message": text})
+                    answer(_unknown(other))
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 
     def _hello(self, client: ControlClient, message: _Message, answer: Answer) -> None:
-        answer({"version": VERSION, "gives_input": True, **self._lifecycle.status()})
+        answer(self._lifecycle.status())
         if message.get("role") == "server":
             self._lifecycle.greet(client)
 
-    def _status(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
-        commands = {"commands": sorted(self._table.command_pids())} if message.get("commands") else {}
-        answer({**self._lifecycle.status(), **commands})
+    def _status(self, _client: ControlClient, _message: _Message, answer: Answer) -> None:
+        answer(self._lifecycle.status())
 
     def _end(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
         within_s = float(str(message.get("within_s", math.inf)))
@@ -208,10 +208,11 @@ class Requests:
             answer({"error": "process_ended", "message": "The process has ended."})
             return
         if message.get("whole_group"):
-            self._trees.signal_group(process, number)
+            is_found = self._trees.signal_group(process, number)
         else:
-            self._trees.signal_tree(process, number, whole_tree=bool(message.get("whole_tree")))
-        answer({})
+            is_found = self._trees.signal_tree(process, number, whole_tree=bool(message.get("whole_tree")))
+        # Of a tree whose command has ended nothing need be left.
+        answer({} if is_found or process.phase >= Phase.EXITED else dict(_NOTHING_FOUND))
 
     @staticmethod
     def _resize(process: ManagedProcess, message: _Message, answer: Answer) -> None:
@@ -238,7 +239,8 @@ class Requests:
             return
         letter = "oe"[stream]
         if process.streams[stream].is_open and letter in process.fds:
-            # Closed here and in the shim: without a reading end the command's next write gives SIGPIPE (pipe(7)).
+            # Closed here and in the shim: without a reading end the command's next write gives SIGPIPE
+            # (pipe(7)).
             self._pump.close(process.streams[stream])
             process.close_fd(letter)
             if process.shim is not None:
@@ -247,17 +249,18 @@ class Requests:
         answer({})
 
     def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
-        """Decide whether a descriptor that a client lends for a start may wait; `fetch` receives it at that start."""
+        """Decide whether a descriptor that a client lends for a start may wait; `fetch` receives it at that
+        start.
+        """
         return is_process_id(process_id) and self._passed_stdin.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
 
 
-def _if_it_runs(process: ManagedProcess, act: Callable[[ManagedProcess], object], answer: Answer) -> None:
+def _if_it_runs(process: ManagedProcess, act: Callable[[ManagedProcess], bool], answer: Answer) -> None:
     """Pause or resume a tree; what is ending, or has ended, is left alone."""
     if process.phase in {Phase.RUNNING, Phase.PAUSED}:
-        act(process)
-        answer({})
+        answer({} if act(process) else dict(_NOTHING_FOUND))
     else:
         answer({"error": "process_ended", "message": "The process is ending or has ended."})
 
@@ -265,7 +268,8 @@ def _if_it_runs(process: ManagedProcess, act: Callable[[ManagedProcess], object]
 def _subject(message: _Message) -> bytes:
     """Return the key of the process for which a request must wait; empty when it need not wait.
 
-    `input` does not wait: a server that does not get the pipe at once writes through the keeper instead, and that waits.
+    `input` does not wait: a server that does not get the pipe at once writes through the keeper instead, and
+    that waits.
     """
     process_id = str(message.get("id"))
     is_waiting = message.get("op") not in {"lend", "input"}
@@ -277,6 +281,11 @@ def _refuse_lent_stdin(client: ControlClient, process_id: str, answer: Answer, *
     if client.is_server or not is_lending or not is_process_id(process_id):
         raise ValueError("lend one descriptor for a process id")
     answer({"error": "process_limit", "message": "Too many starts wait for what was lent to them."})
+
+
+def _unknown(operation: object) -> dict[str, object]:
+    text = f"The keeper does not understand the operation {operation!r}."
+    return {"error": "invalid_params", "message": text}
 
 
 def _read_all(fd: int) -> bytes:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.common import sockets
-from outlive.keeper.common.files import write_once
+from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.kernel import boottime_ns
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
@@ -19,12 +19,13 @@ from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.output.pump import use_relay
 from outlive.keeper.supervisor.starts.container_links import take_birth
 from outlive.keeper.supervisor.starts.launcher import failed_start
+from outlive.kernel.files import write_once
 from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
 
 
 class ShimEvents:
-    """Reads one packet of a busy shim at a time (`guardian.shim` lists them)."""
+    """Reads one packet of a busy shim at a time (`native/shim/shim_loop.h` lists them)."""
 
     def __init__(
         self,
@@ -35,7 +36,6 @@ class ShimEvents:
         *,
         log: Callable[[str], None],
     ) -> None:
-        """Take the parts that act on the reports."""
         self._loop = loop
         self._endings = endings
         self._orphans = orphans
@@ -84,7 +84,9 @@ class ShimEvents:
         self._orphans.shim_lost(process)
 
     def born(self, process: ManagedProcess, shim: ShimLink, held: dict[str, int] | None = None) -> None:
-        """Let a command in a container execute; `held` are descriptors that came with the report, and are kept."""
+        """Let a command in a container execute; `held` are descriptors that came with the report, and are
+        kept.
+        """
         if not take_birth(process, shim, held or {}):
             self._log(f"{process.process_id}: the command was gone before it executed")
             with contextlib.suppress(OSError):
@@ -104,14 +106,17 @@ class ShimEvents:
                 process.pidfd = os.pidfd_open(pid)
         if process.phase == Phase.STARTING:
             process.phase = Phase.STOPPING if process.stop_at else Phase.RUNNING
-        # A process that is waited for changes again at once; one that is being stopped must be reported without delay.
+        # A process that is waited for changes again at once; one that is being stopped must be reported
+        # without delay.
         touch = self._bells.touch_later if process.answers and not process.stop_at else self._bells.touch
         process.answer_all({"pid": pid, "started_ns": started_ns})
         if process.stop_at:  # a stop was requested before the command ran
             self._endings.stops.pursue(process, process.deadline)
         if process.spec.timeout_s is not None:
-            elapsed_ns = max(0, time.time_ns() - started_ns)
-            self._endings.stops.arm_timeout(process, started_boottime_ns=boottime_ns() - elapsed_ns)
+            # `started_ns` is by a clock that may be set. On a full disk there is no record: from now on.
+            record = read_pid(process.folder)
+            began_ns = boottime_ns() if record is None else record.boottime_ns
+            self._endings.stops.arm_timeout(process, started_boottime_ns=began_ns)
         touch(process)
 
     def failed(self, process: ManagedProcess, number: int, place: str) -> None:

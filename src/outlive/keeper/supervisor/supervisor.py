@@ -1,9 +1,10 @@
 """The supervisor: the only process that writes output logs. This module builds its parts and connects them.
 
-Its death at any instant loses nothing: shims hold duplicates of every descriptor, files hold everything else. What the parts
-do is theirs: `starts`, `output`, `endings`, and the files beside this one.
+Its death at any instant loses nothing: shims hold duplicates of every descriptor, files hold everything else.
+What the parts do is theirs: `starts`, `output`, `endings`, and the files beside this one.
 """
 
+import contextlib
 import gc
 import os
 import resource
@@ -14,24 +15,23 @@ from typing import TypeVar
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import Journal, read_journal
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.kernel import become_subreaper, set_dumpable
+from outlive.keeper.common.files import Journal, boot_of
+from outlive.keeper.common.kernel import BOOT_ID, become_subreaper, set_dumpable
 from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
-from outlive.keeper.common.locks import is_retired, take_lock
-from outlive.keeper.common.spawn import take_handed_lock
+from outlive.keeper.common.locks import is_retired, note_failure, take_lock
+from outlive.keeper.common.spawn import take_handed_lock, take_handed_program
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans, Reaper
-from outlive.keeper.supervisor.endings.takeover import Takeover
+from outlive.keeper.supervisor.endings.takeover import Takeover, surviving
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import Inputs, PassedStdin
 from outlive.keeper.supervisor.lifecycle import Lifecycle
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
-from outlive.keeper.supervisor.loop import Loop
+from outlive.keeper.supervisor.loop import Loop, places_of, reason_of
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
@@ -54,14 +54,13 @@ def main(state_dir: str) -> None:
     """
     set_dumpable(is_dumpable=False)
     layout = Layout(state_dir)
-    pid_lock = take_handed_lock()
+    pid_lock, program = take_handed_lock(), take_handed_program()
     use_standard_files(layout)
     for name in (signal.SIGINT, signal.SIGHUP):
         signal.signal(name, signal.SIG_IGN)
     wake, alarm = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _ignore_signal)
-    claim_folder(layout)  # before the journal is read: in a copy it names processes of the original
     if pid_lock < 0:
         pid_lock = _surely(lambda: open_pid_lock(layout.supervisor_pid))
     until = time.monotonic() + _LOCK_PATIENCE_S
@@ -69,22 +68,35 @@ def main(state_dir: str) -> None:
         if time.monotonic() > until or is_retired(layout.supervisor_lock):
             return
         time.sleep(0.005)
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    become_subreaper()
-    for folder in (layout.processes, layout.notes):
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-    gc.disable()  # its pauses would delay output; what is released leaves no cycles (`ManagedProcess.end`)
-    home = Home(layout, lock, pid_lock=pid_lock)
-    supervisor = Supervisor(layout, home, lock)
+    try:
+        home = Home(layout, lock, pid_lock=pid_lock, program=program)
+        supervisor = _built(layout, home, lock)
+    except Exception as error:  # noqa: BLE001 - outermost: whatever it is, what waits for us is told of it
+        # The guardian tries again, less and less often.
+        with contextlib.suppress(OSError):
+            note_failure(lock, reason_of(error))
+        log(f"the supervisor cannot start: {reason_of(error)} at {places_of(error)}")
+        raise SystemExit(1) from None
     signal.signal(signal.SIGTERM, supervisor.shut_down)
     guardian = supervisor.run(wake)
     home.leave()
     home.go_on(guardian)
 
 
+def _built(layout: Layout, home: Home, lock: int) -> "Supervisor":
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    become_subreaper()
+    for folder in (layout.processes, layout.notes):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    gc.disable()  # its pauses would delay output; what is released leaves no cycles (`ManagedProcess.end`)
+    return Supervisor(layout, home, lock)
+
+
 def _try_locks(layout: Layout, pid_lock: int) -> int | None:
-    """Take both locks or none. Older shims ask for the first one, all others for the second."""
+    """Take both locks or none: the first says who serves and whether it has left for good, the kernel names
+    the second's holder.
+    """
     lock = _surely(lambda: take_lock(layout.supervisor_lock, unless_retired=True))
     if lock is not None and not _surely(lambda: take_pid_lock(pid_lock)):
         os.close(lock)
@@ -96,7 +108,8 @@ def _surely(act: Callable[[], _T]) -> _T:
     try:
         return act()
     except OSError as error:
-        # A read-only file system, or a full one on which the lock's file is missing: the guardian tries again.
+        # A read-only file system, or a full one on which the lock's file is missing: the guardian tries
+        # again.
         log(f"the supervisor's lock cannot be taken: {error.strerror}")
         raise SystemExit(1) from error
 
@@ -106,11 +119,18 @@ def _ignore_signal(_number: int, _frame: object) -> None:
 
 
 class Supervisor:
-    """The parts, in the order in which they can be built; a part that is built later is reached through a method here."""
+    """The parts, in the order in which they can be built.
+
+    A part that is built later is reached through a method here.
+    """
 
     def __init__(self, layout: Layout, home: Home, lock: int) -> None:
-        """Begin to take over what lives; the caller holds `lock`, and `home` knows whether the folder is still in place."""
-        journal = Journal(layout.live, live := read_journal(layout.live))
+        """Begin to take over what lives.
+
+        The caller holds `lock`, and `home` knows whether the folder is still in place.
+        """
+        live, is_same_boot = surviving(layout), boot_of(layout.live) == BOOT_ID
+        journal = Journal(layout.live, live, boot=BOOT_ID)
         self._layout = layout
         self._loop = loop = Loop(log)
         bells, inputs, passed_stdin, reserve = (
@@ -156,7 +176,7 @@ class Supervisor:
             home=home,
             shut_down=endings.shut_down,
         )
-        requests = self._requests(inputs, passed_stdin, limits, trees, pump)
+        requests = self._requests(home, inputs, passed_stdin, limits, trees, pump)
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         lifecycle.listen(
             layout.keeper_socket,
@@ -166,10 +186,24 @@ class Supervisor:
             dropped=passed_stdin.forget,
         )
         loop.after_turns(pump.rest)
-        self._recover(live, pump=pump, orphans=orphans, challenge=challenge, journal=journal)
+        self._recover(
+            live,
+            pump=pump,
+            orphans=orphans,
+            challenge=challenge,
+            journal=journal,
+            is_same_boot=is_same_boot,
+        )
 
     def _recover(
-        self, live: list[str], *, pump: Pump, orphans: Orphans, challenge: LockChallenge, journal: Journal
+        self,
+        live: list[str],
+        *,
+        pump: Pump,
+        orphans: Orphans,
+        challenge: LockChallenge,
+        journal: Journal,
+        is_same_boot: bool,
     ) -> None:
         """Begin to take over what lives, a slice in each turn of the loop."""
         recovery = Takeover(
@@ -183,12 +217,19 @@ class Supervisor:
             challenge=challenge,
             born=self._shim_events.born,
             journal=journal,
+            is_same_boot=is_same_boot,
             log=log,
         )
         recovery.begin(live, self._lifecycle.recovered)
 
     def _requests(
-        self, inputs: Inputs, passed_stdin: PassedStdin, limits: OutputLimits, trees: TreeControl, pump: Pump
+        self,
+        home: Home,
+        inputs: Inputs,
+        passed_stdin: PassedStdin,
+        limits: OutputLimits,
+        trees: TreeControl,
+        pump: Pump,
     ) -> Requests:
         """Return the requests that clients may make, once all parts that carry them out exist."""
         return Requests(
@@ -200,12 +241,13 @@ class Supervisor:
             inputs=inputs,
             limits=limits,
             passed_stdin=passed_stdin,
-            probe=CapabilityProbe(self._loop, self._layout.root),
+            probe=CapabilityProbe(self._loop, self._layout.root, home.program),
             pump=pump,
         )
 
     def run(self, wake: int) -> int:
-        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not ignored.
+        """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not
+        ignored.
 
         Returns the pid of the guardian that connected last, 0 without one.
         """
@@ -223,7 +265,10 @@ class Supervisor:
         self._lifecycle.begin_shutdown()
 
     def _fill(self) -> None:
-        self._pool.fill()
+        if self._guardian.trouble:
+            self._starts.give_up_waiting()
+        else:
+            self._pool.fill()
 
     def _dispatch(self) -> None:
         self._starts.dispatch()

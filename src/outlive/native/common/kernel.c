@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,6 +28,8 @@ enum {
     CLONE_WITH_PIDFD = 0x1000,
     CLOSE_RANGE_MARKS = 4,
     ROUNDING_NS = 1000, /* the kernel's clock and ours are one, but for their last digits */
+    MOST_OOM_SCORE = 1000, /* proc_pid_oom_score_adj(5) */
+    MOST_TRACED = 256,  /* children that are let go of in one turn: one may make us its tracer again at once */
 };
 
 int open_pidfd(pid_t pid)
@@ -54,11 +57,71 @@ pid_t fork_with_pidfd(int *pidfd)
     return pid;
 }
 
+/* The SIGTRAP by which the kernel reports execve(2) to a tracer (ptrace(2)): the program itself was sent no signal. */
+static bool is_exec_trap(const siginfo_t *info)
+{
+    char path[32], text[32];
+
+    snprintf(path, sizeof path, "/proc/%d/syscall", (int)info->si_pid);
+    if (info->si_status != SIGTRAP || read_small(path, text, sizeof text) <= 0)
+        return false;
+    long number = strtol(text, NULL, 10); /* "running": 0, which is no execve */
+    return number == SYS_execve || number == SYS_execveat;
+}
+
+/* Any process below us may make us its tracer, by PTRACE_TRACEME. It gets the signal at which it stands, and no tracer. */
+static void stop_tracing(const siginfo_t *info)
+{
+    long number = is_exec_trap(info) ? 0 : info->si_status & 0x7f; /* above that stand events, which we did not ask for */
+
+    ptrace(PTRACE_DETACH, info->si_pid, 0L, number); /* fails if it was killed meanwhile: its end is found next */
+}
+
+static bool is_end(const siginfo_t *info)
+{
+    return info->si_code == CLD_EXITED || info->si_code == CLD_KILLED || info->si_code == CLD_DUMPED;
+}
+
+bool find_ended(siginfo_t *info)
+{
+    for (int count = 0; count < MOST_TRACED; count++) {
+        info->si_pid = 0;
+        if (waitid(P_ALL, 0, info, WEXITED | WNOHANG | WNOWAIT) != 0)
+            return errno != ECHILD;
+        if (info->si_pid == 0 || is_end(info))
+            return true;
+        stop_tracing(info);
+    }
+    info->si_pid = 0;
+    kill(getpid(), SIGCHLD); /* more may wait: the caller looks again when it has done something else */
+    return true;
+}
+
+void wait_for_all(void)
+{
+    siginfo_t info;
+
+    for (;;) {
+        if (waitid(P_ALL, 0, &info, WEXITED) != 0) {
+            if (errno != EINTR)
+                return;
+        } else if (!is_end(&info))
+            stop_tracing(&info);
+    }
+}
+
 void reap_one(pid_t pid)
 {
     siginfo_t info;
 
     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+}
+
+void wake_by(int fd)
+{
+    fcntl(fd, F_SETOWN, getpid());
+    fcntl(fd, F_SETSIG, SIGCONT);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_ASYNC);
 }
 
 void reset_signals(void)
@@ -143,22 +206,22 @@ ssize_t read_small(const char *path, char *text, size_t size)
     return length;
 }
 
-bool read_stat(const char *path, struct stat_line *line)
+bool read_stat(pid_t pid, struct stat_line *line)
 {
-    char text[1024];
-    int parent, group;
+    char path[32], text[1024];
+    int parent;
 
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     if (read_small(path, text, sizeof text) <= 0)
         return false;
     char *end = strrchr(text, ')'); /* the name before it may hold anything */
     if (end == NULL)
         return false;
-    /* proc(5): state, ppid, pgrp, then fourteen numbers (session to nice) before num_threads. */
-    if (sscanf(end + 1, " %c %d %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &line->state, &parent,
-               &group, &line->threads) != 4)
+    /* proc(5): state, ppid, then fifteen numbers (pgrp to nice) before num_threads. */
+    if (sscanf(end + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &line->state, &parent,
+               &line->threads) != 3)
         return false;
     line->parent = parent;
-    line->group = group;
     return true;
 }
 
@@ -188,6 +251,30 @@ unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t aft
     if (is_one_tick && clock == UNTRIED && asked != 0)
         clock = asked == ticks ? AGREES : DIFFERS;
     return asked;
+}
+
+static int oom_file = -1;
+
+void open_oom_score(void)
+{
+    oom_file = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+}
+
+void raise_oom_score(bool is_raised)
+{
+    static long own;
+    char text[16] = "";
+
+    if (oom_file < 0 || (is_raised && pread(oom_file, text, sizeof text - 1, 0) <= 0))
+        return;
+    if (is_raised)
+        own = strtol(text, NULL, 10);
+    /* A fifth of what is left: a command may be an outlive whose commands stand above it again. */
+    long score = is_raised ? own + (MOST_OOM_SCORE - own + 4) / 5 : own;
+    int size = snprintf(text, sizeof text, "%ld", score);
+    if (pwrite(oom_file, text, (size_t)size, 0) != size) {
+        /* An emulated kernel: then its score is ours. */
+    }
 }
 
 long long oom_kills(void)

@@ -2,6 +2,7 @@
 #ifndef OUTLIVE_COMMON_KERNEL_H
 #define OUTLIVE_COMMON_KERNEL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,9 +15,20 @@ pid_t fork_with_pidfd(int *pidfd);
 int open_pidfd(pid_t pid);
 int signal_pidfd(int pidfd, int number);
 
+/* Have the kernel continue this process, should it be stopped, whenever something comes from a descriptor or its other end
+   is closed: SIGCONT as fcntl(2) F_SETSIG sends it, which continues also where it is blocked (signal(7)). */
+void wake_by(int fd);
+
 /* Default dispositions for all, by the kernel's own call: C libraries refuse a few numbers. The process that started us
    may have ignored these, and what is ignored survives execve (signal(7)). */
 void reset_signals(void);
+
+/* Find a child that has ended, and leave it a zombie: `info` is about it, its pid is 0 while none has ended. False: there is
+   no child. A child that only stands at a signal because it has made us its tracer goes on with that signal, untraced. */
+bool find_ended(siginfo_t *info);
+
+/* Reap children until none is left. */
+void wait_for_all(void);
 
 /* Reap a child that has ended; nothing is waited for. */
 void reap_one(pid_t pid);
@@ -42,14 +54,13 @@ int64_t now_ms(void);
 /* Read a small file into `text`, which then ends with NUL. Returns the bytes, -1 when it cannot be read. */
 ssize_t read_small(const char *path, char *text, size_t size);
 
-/* What /proc/PID/stat (or /proc/PID/task/TID/stat) says about a process. */
+/* What /proc/PID/stat says about a process. */
 struct stat_line {
     char state;
     pid_t parent;
-    pid_t group;
     long threads;
 };
-bool read_stat(const char *path, struct stat_line *line);
+bool read_stat(pid_t pid, struct stat_line *line);
 
 /* When a process was started, in clock ticks since boot; 0 when there is no such pid. */
 unsigned long long start_ticks(pid_t pid);
@@ -57,6 +68,13 @@ unsigned long long start_ticks(pid_t pid);
 /* The same as `start_ticks` of a child that was made between two moments of `boottime_ns`. As a rule both lie in one tick,
    and the clock tells; once it was seen to agree with what /proc says, which takes far longer to ask. */
 unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t after_ns);
+
+/* Open our own oom_score_adj (proc(5)), while this process is not yet closed to others: later only root may. */
+void open_oom_score(void);
+
+/* Raise it for the children that are made now, or put it back. What is raised is taken first when memory runs out. Raising
+   needs no privilege, nor does going back to what was inherited. */
+void raise_oom_score(bool is_raised);
 
 /* How many processes the kernel has killed in this container for want of memory; -1 when it does not say. */
 long long oom_kills(void);

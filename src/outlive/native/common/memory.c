@@ -13,7 +13,10 @@ enum {
 
 static alignas(max_align_t) char near[NEAR_BYTES];
 static size_t near_used;
-static void *far[MOST_FAR];
+static struct {
+    void *piece;
+    size_t size;
+} far[MOST_FAR];
 static int far_count;
 
 void *claim(size_t size)
@@ -26,16 +29,18 @@ void *claim(size_t size)
     }
     if (far_count == MOST_FAR)
         return NULL;
-    void *piece = malloc(size);
-    if (piece != NULL)
-        far[far_count++] = piece;
-    return piece;
+    far[far_count].piece = malloc(size);
+    far[far_count].size = size;
+    return far[far_count].piece == NULL ? NULL : far[far_count++].piece;
 }
 
 void forget_claims(void)
 {
     explicit_bzero(near, near_used); /* secrets, too */
     near_used = 0;
-    while (far_count > 0)
-        free(far[--far_count]);
+    while (far_count > 0) {
+        far_count--;
+        explicit_bzero(far[far_count].piece, far[far_count].size);
+        free(far[far_count].piece);
+    }
 }

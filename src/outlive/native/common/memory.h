@@ -7,7 +7,7 @@
 /* Return memory that lives until `forget_claims`; NULL if there is none. */
 void *claim(size_t size);
 
-/* Free all of it; what stood in the program's own part, where all but large commands are, is wiped. */
+/* Wipe and free all of it. */
 void forget_claims(void);
 
 #endif

@@ -103,10 +103,7 @@ socklen_t address_of(const char *path, struct sockaddr_un *address)
     if (size >= sizeof address->sun_path)
         return 0;
     memcpy(address->sun_path, path, size + 1);
-    if (*path != '@')
-        return sizeof *address;
-    address->sun_path[0] = '\0';
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + size);
+    return sizeof *address;
 }
 
 bool is_listener(int fd)

@@ -31,8 +31,7 @@ void close_packet(struct packet *packet);
 /* Send one packet without waiting. False: the peer is gone or does not read; nothing was sent. */
 bool send_packet(int link, const char *words, const int *fds, int count);
 
-/* Write down the address of a path; "@NAME" is in the abstract namespace of the network namespace (unix(7)), where nothing
-   can be replaced or deleted. Returns its size, 0 when it is too long. */
+/* Write down the address of a path. Returns its size, 0 when it is too long. */
 socklen_t address_of(const char *path, struct sockaddr_un *address);
 
 /* Tell whether a descriptor listens for packets: anything that is always ready, or never accepts, would make us spin. */

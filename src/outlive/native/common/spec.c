@@ -1,19 +1,22 @@
-/* The exec block of a spec file. The file was written by the server and can be of an older version, so everything in it is
-   checked, and what is unknown is refused by its name rather than left out. */
+/* The exec block of a spec file. The file was written by the server, and may be damaged, so
+   everything in it is checked, and what is unknown is refused by its name rather than left out. */
 #include "spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "environment.h"
 #include "memory.h"
 
-/* The words of src/outlive/protocols/frames.py, which old spec files hold: they change with a version word only. */
+/* The words of src/outlive/protocols/frames.py, which old spec files hold: they change with a version word
+   only. */
 static const char SPEC_VERSION[] = "outlive-spec-1 ";
 static const char EXTENDED[] = "/dev/null/outlive-exec-2";
 static const char BEGINS[] = "OUTLIVE_UMASK_NICE=";
@@ -96,20 +99,30 @@ static char *exec_block(char *content, size_t size)
     return line_end + 1 + head;
 }
 
-static int add_limit(struct command *command, const char *rest)
+const char *after_verb(const char *step, const char *verb)
 {
-    char resource[16];
-    unsigned long long number, value;
-    const char *space = strchr(rest, ' ');
+    size_t size = strlen(verb);
 
-    if (space == NULL || (size_t)(space - rest) >= sizeof resource || command->limit_count == LIMITS)
+    if (strncmp(step, verb, size) != 0 || (step[size] != ' ' && step[size] != '\0'))
+        return NULL;
+    return step[size] == ' ' ? step + size + 1 : step + size;
+}
+
+int set_limit(const char *rest)
+{
+    char *end;
+    unsigned long resource = strtoul(rest, &end, 10);
+    unsigned long long value;
+    struct rlimit now;
+
+    if (end == rest || *end != ' ' || resource > INT_MAX || !read_number(end + 1, &value))
         return EINVAL;
-    memcpy(resource, rest, (size_t)(space - rest));
-    resource[space - rest] = '\0';
-    if (!read_number(resource, &number) || !read_number(space + 1, &value) || number > RLIM_NLIMITS)
-        return EINVAL;
-    command->limits[command->limit_count++] = (struct limit){(int)number, (rlim_t)value};
-    return 0;
+    if (getrlimit((int)resource, &now) != 0)
+        return errno;
+    if (value < now.rlim_max) /* above the hard limit: what is allowed (RLIM_INFINITY is the largest) */
+        now.rlim_max = value;
+    now.rlim_cur = now.rlim_max;
+    return setrlimit((int)resource, &now) == 0 ? 0 : errno;
 }
 
 static int refuse(struct command *command, const char *verb, size_t size, int error)
@@ -126,23 +139,20 @@ static int refuse(struct command *command, const char *verb, size_t size, int er
     return error;
 }
 
+/* Take a step of a command in a container: those about its environment. A limit, and another program to try,
+   are taken later. */
 static int take_step(struct command *command, const char *step)
 {
-    size_t verb = strcspn(step, " ");
-    const char *rest = step[verb] == ' ' ? step + verb + 1 : step + verb;
+    const char *name = after_verb(step, "unset");
     int error = ENOSYS;
 
-    if (strncmp(step, "limit ", 6) == 0)
-        error = add_limit(command, rest);
-    else if (strncmp(step, "else ", 5) == 0) {
-        error = command->alternative_count < ALTERNATIVES && *rest != '\0' ? 0 : EINVAL;
-        if (error == 0)
-            command->alternatives[command->alternative_count++] = rest;
-    } else if (strcmp(step, "clear") == 0)
+    if (after_verb(step, "limit") != NULL || after_verb(step, "else") != NULL)
+        error = 0;
+    else if (strcmp(step, "clear") == 0)
         error = clearenv() == 0 ? 0 : ENOMEM; /* ours: we are the child that executes next */
-    else if (strncmp(step, "unset ", 6) == 0)
-        error = unsetenv(rest) == 0 ? 0 : errno;
-    return error != 0 ? refuse(command, step, verb, error) : 0;
+    else if (name != NULL)
+        error = unsetenv(name) == 0 ? 0 : errno;
+    return error != 0 ? refuse(command, step, strcspn(step, " "), error) : 0;
 }
 
 /* An extended block has, in argv's place: the number of steps, the steps, the program, argv. */
@@ -152,12 +162,8 @@ static int take_extended(struct command *command, struct words *words)
 
     if (words->count == 0 || !read_number(words->first[0], &steps) || words->count < 2 || steps > words->count - 2)
         return EINVAL;
-    command->step_count = steps;
-    for (size_t index = 1; index <= steps; index++) {
-        int error = take_step(command, words->first[index]);
-        if (error != 0)
-            return error;
-    }
+    command->steps = words->first + 1;
+    command->step_count = (size_t)steps;
     command->program = words->first[steps + 1];
     words->first += steps + 2;
     words->count -= steps + 2;
@@ -179,8 +185,8 @@ static int take_argv(struct command *command, const struct words *words)
     return 0;
 }
 
-/* The last word of the environment, if it is the one that says umask and niceness ("-": it does not). True: it is none of
-   the command's. */
+/* The last word of the environment, if it is the one that says umask and niceness ("-": it does not). True:
+   it is none of the command's. */
 static bool take_begins(struct command *command, const char *word)
 {
     size_t prefix = sizeof BEGINS - 1;
@@ -198,14 +204,13 @@ static bool take_begins(struct command *command, const char *word)
     return true;
 }
 
-void begin_as(const struct command *command)
+void begin_with_niceness(const struct command *command)
 {
     if (command->has_nice)
         setpriority(PRIO_PROCESS, 0, command->nice); /* refused: it keeps ours */
-    umask((mode_t)command->umask);
 }
 
-int read_command(int spec, int secrets, struct command *command)
+int read_command(int spec, int secrets, bool is_in_container, struct command *command)
 {
     char *content, *hidden = NULL;
     size_t size, hidden_size = 0;
@@ -235,6 +240,8 @@ int read_command(int spec, int secrets, struct command *command)
     struct words argv = {all.first + 3, (size_t)argc};
     if (strcmp(command->program, EXTENDED) == 0)
         error = take_extended(command, &argv);
+    for (size_t index = 0; is_in_container && error == 0 && index < command->step_count; index++)
+        error = take_step(command, command->steps[index]);
     if (error == 0)
         error = take_argv(command, &argv);
     if (error != 0)

@@ -4,17 +4,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/resource.h>
 
 enum {
-    ALTERNATIVES = 16,
-    LIMITS = 32,
     VERB_BYTES = 24,
-};
-
-struct limit {
-    int resource;
-    rlim_t value;
 };
 
 struct command {
@@ -22,22 +14,27 @@ struct command {
     char *cwd;
     char **argv; /* ends with NULL, as execve(2) wants it */
     char **env;  /* the same */
-    const char *alternatives[ALTERNATIVES]; /* programs to try where the one before is not found */
-    int alternative_count;
-    struct limit limits[LIMITS];
-    int limit_count;
+    char **steps; /* what is done before it executes, in this order (shim/confine.h, or `take_step` in a container) */
+    size_t step_count;
     unsigned umask;
     bool has_nice;
     int nice;
-    unsigned long long step_count; /* also where one of them was refused */
-    char refused[VERB_BYTES]; /* the verb of the step that cannot be taken, with the error that was returned */
+    char refused[VERB_BYTES]; /* the step that a container's command cannot have, with the error returned */
 };
 
-/* Read the exec block of a spec file, and the variables in `secrets` (-1: none), into memory that is claimed (memory.h).
-   Returns 0 or an errno; a caller that does not execute next has to `forget_claims`, in either case. */
-int read_command(int spec, int secrets, struct command *command);
+/* Read the exec block of a spec file, and the variables in `secrets` (-1: none), into memory that is claimed
+   (memory.h). In a container the steps about the environment are taken, too: it is the container's. Returns 0
+   or an errno; a caller that does not execute next has to `forget_claims`, in either case. */
+int read_command(int spec, int secrets, bool is_in_container, struct command *command);
 
-/* Give this process the command's umask and, as far as that is allowed, its niceness. */
-void begin_as(const struct command *command);
+/* Give this process the command's niceness, as far as that is allowed. */
+void begin_with_niceness(const struct command *command);
+
+/* Return what stands behind the verb of a step; NULL if it has another one. */
+const char *after_verb(const char *step, const char *verb);
+
+/* Limit a resource by the words of a step, NUMBER VALUE, soft and hard (setrlimit(2)). Returns 0 or an errno.
+   */
+int set_limit(const char *rest);
 
 #endif

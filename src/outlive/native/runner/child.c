@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../common/environment.h"
@@ -21,7 +21,8 @@ enum {
     ABOVE_THE_COMMANDS = 10, /* sources are put here first: none of them may lie where another one goes */
 };
 
-noreturn void fail_child(int report, int number, const char *place)
+/* Report that it does not execute, and leave. */
+static noreturn void fail_child(int report, int number, const char *place)
 {
     struct failure failure = {.number = number};
 
@@ -31,7 +32,8 @@ noreturn void fail_child(int report, int number, const char *place)
     _exit(NOT_EXECUTED);
 }
 
-void wait_for_go(int go)
+/* Wait until the command may execute; leave when the shim is gone and cannot let it any more. */
+static void wait_for_go(int go)
 {
     char byte;
     ssize_t got;
@@ -45,15 +47,11 @@ void wait_for_go(int go)
 
 static void set_limits(const struct command *command, int report)
 {
-    for (int index = 0; index < command->limit_count; index++) {
-        const struct limit *limit = &command->limits[index];
-        struct rlimit now;
-        if (getrlimit(limit->resource, &now) != 0)
-            fail_child(report, errno, "sandbox:limit");
-        rlim_t value = limit->value < now.rlim_max ? limit->value : now.rlim_max; /* RLIM_INFINITY is the largest */
-        now = (struct rlimit){value, value};
-        if (setrlimit(limit->resource, &now) != 0)
-            fail_child(report, errno, "sandbox:limit");
+    for (size_t index = 0; index < command->step_count; index++) {
+        const char *limit = after_verb(command->steps[index], "limit");
+        int error = limit == NULL ? 0 : set_limit(limit);
+        if (error != 0)
+            fail_child(report, error, "sandbox:limit");
     }
 }
 
@@ -140,7 +138,7 @@ noreturn void become_command(const struct beginnings *from)
     reset_signals();
     block_all_signals(false); /* what is blocked would survive execve, too */
     /* Read before `go` comes: the supervisor is busy with its own part meanwhile, so reading costs no time. */
-    int error = read_command(from->spec, from->secrets, &command);
+    int error = read_command(from->spec, from->secrets, true, &command);
     wait_for_go(from->go);
     if (error != 0 && *command.refused != '\0') {
         snprintf(place, sizeof place, "sandbox:%s", command.refused);
@@ -148,15 +146,19 @@ noreturn void become_command(const struct beginnings *from)
     }
     if (error != 0)
         fail_child(from->report, error, "spec");
-    begin_as(&command);
+    begin_with_niceness(&command);
+    umask((mode_t)command.umask);
     if (chdir(command.cwd) != 0)
         fail_child(from->report, errno, "cwd");
     int report = take_streams(from);
     set_limits(&command, report);
     error = execute(command.program, &command);
-    for (int index = 0; index < command.alternative_count && (error == ENOENT || error == ENOTDIR); index++) {
-        command.argv[0] = (char *)command.alternatives[index]; /* a program of many names goes by this word */
-        error = execute(command.alternatives[index], &command);
+    for (size_t index = 0; index < command.step_count && (error == ENOENT || error == ENOTDIR); index++) {
+        char *other = (char *)after_verb(command.steps[index], "else");
+        if (other == NULL)
+            continue;
+        command.argv[0] = other; /* a program of many names goes by this word */
+        error = execute(other, &command);
     }
     fail_child(report, error, "program");
 }

@@ -25,12 +25,6 @@ struct beginnings {
     int report; /* a `struct failure` goes here */
 };
 
-/* Wait until the command may execute; leave when the shim is gone and cannot let it any more. */
-void wait_for_go(int go);
-
-/* Report that it does not execute, and leave. */
-noreturn void fail_child(int report, int number, const char *place);
-
 /* Become the command, once `go` says so. */
 noreturn void become_command(const struct beginnings *from);
 

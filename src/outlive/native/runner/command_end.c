@@ -5,32 +5,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "../common/kernel.h"
-#include "../common/packets.h"
 #include "command_start.h"
 
 enum { AT_ONCE = 256 }; /* of a storm of children, before anything else gets its turn */
 
-static bool has_no_child(void)
-{
-    siginfo_t info;
-
-    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
-}
-
-/* Whether the memory of its container ran out meanwhile; of one that runs elsewhere the tunnel endpoint has reported it. */
+/* Whether the memory of its container ran out meanwhile. */
 static bool was_oom(const struct container_shim *shim)
 {
-    struct packet packet;
-
-    if (shim->control < 0)
-        return shim->oom_kills >= 0 && oom_kills() > shim->oom_kills;
-    if (receive_packet(shim->control, &packet) != HEARD_PACKET)
-        return false;
-    close_packet(&packet);
-    return strcmp(packet.words, "oom") == 0;
+    return shim->oom_kills >= 0 && oom_kills() > shim->oom_kills;
 }
 
 static void note_end(struct container_shim *shim, const siginfo_t *info)
@@ -63,7 +47,8 @@ static bool end_command(struct container_shim *shim, const siginfo_t *info)
     shim->fate = shim->coming;
     reap_one(shim->child);
     shim->child = 0;
-    shim->is_empty = has_no_child();
+    siginfo_t other;
+    shim->is_empty = !find_ended(&other);
     report_to_supervisor(shim, "exited %s %d %d %lld", shim->fate == EXITED ? "exited" : "signaled", shim->number,
                          shim->is_empty, (long long)shim->ended_ns);
     return true;
@@ -74,9 +59,8 @@ void reap_ended(struct container_shim *shim)
     shim->must_reap = false;
     for (int count = 0; count < AT_ONCE; count++) {
         siginfo_t info;
-        memset(&info, 0, sizeof info);
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
-            if (errno == ECHILD && shim->fate != ALIVE && !shim->is_empty) {
+        if (!find_ended(&info)) {
+            if (shim->fate != ALIVE && !shim->is_empty) {
                 shim->is_empty = true;
                 report_to_supervisor(shim, "empty");
             }

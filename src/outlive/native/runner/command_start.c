@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
@@ -88,13 +87,6 @@ static int make_child(struct container_shim *shim, struct ends *ends)
         close_pair(go);
         return error;
     }
-    int control[2] = {-1, -1};
-    if (shim->runs_elsewhere && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, control) != 0) {
-        error = errno;
-        close_pair(go);
-        close_pair(report);
-        return error;
-    }
     shim->oom_kills = oom_kills();
     pid_t child = fork_with_pidfd(&pidfd);
     if (child == 0) {
@@ -111,27 +103,17 @@ static int make_child(struct container_shim *shim, struct ends *ends)
             .go = go[0],
             .report = report[1],
         };
-        close_fd(&control[0]);
-        if (!shim->runs_elsewhere)
-            become_command(&from);
-        /* The tunnel's part begins where the loop was called: a call from here would make a ring of the two rooms. */
-        shim->is_proxy_child = true;
-        shim->proxy_from = from;
-        shim->control = control[1];
-        return 0;
+        become_command(&from);
     }
     error = errno;
-    close_fd(&control[1]);
-    shim->control = control[0];
     close(go[0]);
     close(report[1]);
     if (child < 0) {
         close(go[1]);
         close(report[0]);
-        close_fd(&shim->control);
         return error;
     }
-    shim->child = shim->group = child;
+    shim->child = child;
     shim->go = go[1];
     shim->report = report[0];
     if (pidfd >= 0)
@@ -177,8 +159,6 @@ void start_command(struct container_shim *shim, struct packet *packet, const cha
     if (error == 0) {
         place = "program";
         error = make_child(shim, &ends);
-        if (shim->is_proxy_child)
-            return; /* what is open is the child's: the shim closes its own copies */
     }
     for (size_t index = 0; index < sizeof OWN_LETTERS - 1; index++)
         close_fd(&ends.fds[index]);

@@ -5,8 +5,7 @@
 #include "../common/packets.h"
 #include "container_shim.h"
 
-/* Start the child of `spawn`: it waits for `go`. Where the command runs elsewhere this returns in the child, too, with
-   `is_proxy_child` set. */
+/* Start the child of `spawn`: it waits for `go`. */
 void start_command(struct container_shim *shim, struct packet *packet, const char *letters);
 
 /* Let the child execute. `line` is what the supervisor wants in the record. */

@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "child.h"
 #include "lock_challenge.h"
 #include "record.h"
 
@@ -26,11 +25,7 @@ struct container_shim {
     struct question asked[ASKED_AT_ONCE]; /* which has not answered yet */
     bool lets_any_in;         /* peers of our own PID namespace, too */
     bool is_listener_resting; /* out of descriptors: no new supervisor for a moment */
-    bool runs_elsewhere;      /* the command does: our child stands in for it, and its tunnel endpoint gets the orders */
-    bool is_proxy_child;      /* we are that child: all that is left to do here is to return to the loop's caller */
-    struct beginnings proxy_from; /* what that child begins with */
-    int control;  /* to the tunnel endpoint, or in that child to the shim; -1 without one */
-    uid_t owner;  /* of the supervisor that sent `spawn` */
+    uid_t owner; /* of the supervisor that sent `spawn` */
     pid_t runner;
 
     char letters[HELD]; /* of what is held, in the order it came */
@@ -43,7 +38,6 @@ struct container_shim {
     bool may_go;
     bool has_executed;
     pid_t child; /* 0: there is none, or it was reaped */
-    pid_t group; /* its pid, for ever */
     int go;
     int report;
     long long oom_kills; /* before it ran */

@@ -11,17 +11,18 @@
 
 #include "../common/kernel.h"
 #include "../common/packets.h"
-#include "../common/process_tree.h"
 #include "command_end.h"
 #include "command_start.h"
 #include "container_shim.h"
 #include "lock_challenge.h"
 #include "orders.h"
 #include "peers.h"
+#include "process_tree.h"
 #include "record.h"
 
 enum {
     RETRY_MS = 50,       /* a full disk, a full table of descriptors */
+    LOOK_MS = 60000,     /* whether the record was deleted: nothing tells of that */
     LEAVE_MS = 1000,     /* between the runner's TERM and the KILL to what is left */
     LEAVE_LOOK_MS = 20,
     ASKED_FROM = 4, /* where those that were asked begin among what is polled */
@@ -42,14 +43,12 @@ static bool is_forsaken(const struct container_shim *shim)
 /* The runner is to end: the command has had its TERM; what is left after a second gets KILL. */
 static bool must_leave(struct container_shim *shim)
 {
-    static const int kill[] = {SIGKILL};
-
     if (shim->leave_at == 0)
         return false;
     if (!shim->is_spawned || shim->is_empty)
         return true;
     if (now_ms() >= shim->leave_at)
-        signal_tree(kill, 1, 0);
+        signal_tree(SIGKILL);
     return false;
 }
 
@@ -92,7 +91,9 @@ static int patience(const struct container_shim *shim)
         return 0;
     if (shim->leave_at != 0)
         return LEAVE_LOOK_MS;
-    return shim->record.size > 0 || shim->is_listener_resting ? RETRY_MS : -1;
+    if (shim->record.size > 0 || shim->is_listener_resting)
+        return RETRY_MS;
+    return shim->link < 0 && shim->is_empty ? LOOK_MS : -1;
 }
 
 /* One turn: a bounded piece of everything that waits. False: it is over. */
@@ -137,7 +138,7 @@ static void begin(struct container_shim *shim, int link, int lock)
 
     shim->link = link;
     shim->lock = lock;
-    shim->listener = shim->control = shim->terminal = shim->go = shim->report = shim->record.fd = -1;
+    shim->listener = shim->terminal = shim->go = shim->report = shim->record.fd = -1;
     shim->runner = getppid();
     block_all_signals(true);
     sigemptyset(&wanted);
@@ -151,6 +152,7 @@ static void begin(struct container_shim *shim, int link, int lock)
         shim->asked[index].link = -1;
     if (lock >= 0 && !proves_itself(link, lock, shim->wake))
         _exit(0);
+    wake_by(link);
     report_to_supervisor(shim, "hello %d", (int)getpid());
 }
 
@@ -162,17 +164,4 @@ noreturn void run_container_shim(int link, bool lets_any_in, int lock)
     while (turn(&shim))
         continue;
     _exit(0);
-}
-
-int run_shim_of_proxy(int link, int lock, struct beginnings *from)
-{
-    struct container_shim shim = {.lets_any_in = true, .runs_elsewhere = true};
-
-    begin(&shim, link, lock);
-    while (turn(&shim))
-        continue;
-    if (!shim.is_proxy_child)
-        _exit(0);
-    *from = shim.proxy_from;
-    return shim.control;
 }

@@ -1,21 +1,18 @@
 /* The shim of one command in a container: parent and subreaper of the command's tree, holder of its descriptors, writer of
    its record. No data passes through it.
 
-   It is to a command in a container what src/outlive/keeper/guardian/shim.py is to one of this machine. The protocol (the
+   It is to a command in a container what shim/shim_loop.h is to one of this machine. The protocol (the
    letters and words are the same for all versions): words separated by spaces, one packet each; a new supervisor connects to
    the socket that the shim was given:
 
      to the shim      terminal ROWS COLS     before `spawn`: open a pseudoterminal for the command
                       spawn LETTERS FOLDER   descriptors in the order of the letters; FOLDER is not used
                       go LINE                execute; LINE goes to the record and begins with PID TICKS NS (as outside)
-                      tree N N... | one N | group N    signals to all descendants, to the command, to its process group
-                      freeze                 stop the tree to a fixpoint
                       close LETTERS | release | quit
      from the shim    prove OFFSET           first of all, where it knows the supervisor's lock (lock_challenge.h)
                       hello PID              then, or at once
                       born LETTERS           after `spawn`: p the child's pidfd, m the terminal's master
                       spawned PID TICKS NS | failed ERRNO PLACE
-                      frozen 1|0
                       exited KIND NUMBER EMPTY NS, then `empty`
                       state own LETTERS PID TICKS KIND NUMBER EMPTY NS   to a new supervisor, with descriptors
 
@@ -27,15 +24,8 @@
 #include <stdbool.h>
 #include <stdnoreturn.h>
 
-#include "child.h"
-
 /* Serve one supervisor, and those that come after it, until released. `link` is ours from now on. With a `lock` each has to
    prove that it holds it, this one first. `lets_any_in`: peers of our own PID namespace may come, too. */
 noreturn void run_container_shim(int link, bool lets_any_in, int lock);
-
-/* The same for a command that runs elsewhere. The shim itself never returns; this returns, as fork(2) does, in the child
-   that is to stand in for the command. `from` becomes what the child begins with. Returns the child's socket to the shim,
-   where the orders for the command's tree arrive. */
-int run_shim_of_proxy(int link, int lock, struct beginnings *from);
 
 #endif

@@ -35,6 +35,7 @@ static void welcome(struct container_shim *shim, int link)
 {
     close_fd(&shim->link);
     shim->link = link;
+    wake_by(link);
     send_state(shim);
 }
 

@@ -10,10 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../common/init_process.h"
-#include "../common/listener.h"
+#include "../common/kernel.h"
 #include "../common/packets.h"
 #include "container_shim_loop.h"
+#include "init_process.h"
+#include "listener.h"
 #include "socket_handover.h"
 
 enum { REST_MS = 50 }; /* out of descriptors or processes */
@@ -31,7 +32,10 @@ static bool welcome(int listener, int wake, bool lets_any_in, int lock)
     /* The kernel translates a pid of another PID namespace to 0: anything else comes from inside the container. */
     bool is_welcome = pid == 0 || (pid > 0 && lets_any_in);
     if (is_welcome) {
+        raise_oom_score(true); /* the shim's, too: it has hardly any memory, and cannot open its own file any more */
         shim = fork();
+        if (shim != 0)
+            raise_oom_score(false);
         if (shim == 0) {
             close(listener);
             close(wake);

@@ -1,4 +1,4 @@
-/* `outlive-runner serve`: the first process of a container that a socket reaches. */
+/* `outlive-runner serve`: the first process of a container. */
 #ifndef OUTLIVE_RUNNER_SERVER_H
 #define OUTLIVE_RUNNER_SERVER_H
 

@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/init_process.h"
 #include "../common/kernel.h"
-#include "../common/listener.h"
 #include "../common/packets.h"
+#include "init_process.h"
+#include "listener.h"
 
 enum { FIRST_PAUSE_MS = 10, LONGEST_PAUSE_MS = 500, ANSWERS_MS = 10000 };
 

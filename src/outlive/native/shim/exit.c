@@ -6,21 +6,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "../common/kernel.h"
 #include "failpoints.h"
 #include "pid_file.h"
 
 enum { MOST_LINE = 128 };
-
-/* Whether there is a child, dead or alive; `info` describes one that has ended, its pid is 0 if none has. */
-static bool has_child(siginfo_t *info)
-{
-    info->si_pid = 0;
-    return waitid(P_ALL, 0, info, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
 
 /* False: it cannot be recorded yet. */
 static bool record_exit(struct shim *shim, const siginfo_t *info)
@@ -43,7 +34,7 @@ static bool record_exit(struct shim *shim, const siginfo_t *info)
     reap_one(shim->pid);
     hit("shim.reaped");
     siginfo_t other;
-    shim->is_empty = !has_child(&other);
+    shim->is_empty = !find_ended(&other);
     shim_say(shim, "exited %s %d %d %lld", kind, shim->number, shim->is_empty, (long long)ended_ns);
     shim_leave_if_forsaken(shim);
     return true;
@@ -64,7 +55,7 @@ void shim_reap(struct shim *shim)
 
     shim->must_look = false;
     for (;;) {
-        if (!has_child(&info)) {
+        if (!find_ended(&info)) {
             become_empty(shim);
             return;
         }

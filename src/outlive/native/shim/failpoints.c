@@ -1,4 +1,4 @@
-/* Places where a test kills this process. An unset variable costs one comparison with NULL at each of them. */
+/* What tests set. An unset variable costs one comparison with NULL at each place. */
 #include "failpoints.h"
 
 #include <signal.h>
@@ -7,18 +7,24 @@
 #include <unistd.h>
 
 const char *armed_failpoint;
-static const char *token;
+static const char *token, *missing;
 
-void arm_failpoints(void)
+void read_settings_of_tests(void)
 {
     char *setting = getenv("OUTLIVE_FAILPOINT");
     char *at = setting != NULL ? strchr(setting, '@') : NULL;
 
+    missing = getenv("OUTLIVE_DEGRADE");
     if (at == NULL)
         return;
     *at = '\0';
     armed_failpoint = setting;
     token = at + 1;
+}
+
+bool lacks(const char *what)
+{
+    return missing != NULL && strstr(missing, what) != NULL;
 }
 
 void reach_failpoint(const char *name)

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,21 +14,13 @@
 
 #include "../common/kernel.h"
 #include "../common/packets.h"
+#include "failpoints.h"
 
 #define MARK "NoNewPrivs:\t"
 
 enum {
     PEER_PIDFD = 77, /* SO_PEERPIDFD (asm-generic/socket.h), Linux 6.5; older headers lack it */
 };
-
-static bool lacks_peer_pidfd;
-
-void read_degrade(void)
-{
-    const char *missing = getenv("OUTLIVE_DEGRADE");
-
-    lacks_peer_pidfd = missing != NULL && strstr(missing, "peer_pidfd") != NULL;
-}
 
 /* Return the pid of the process that holds a record lock: 0 when none does, -1 for one that the kernel does not name. */
 static pid_t holder_of(int lock)
@@ -94,7 +85,7 @@ enum proof holds_lock(int link, int lock)
        wait for others'. */
     if (pid <= 0 || uid != getuid() || holder_of(lock) != pid)
         return NO_HOLDER;
-    if (!lacks_peer_pidfd && getsockopt(link, SOL_SOCKET, PEER_PIDFD, &pidfd, &size) != 0) {
+    if (!lacks("peer_pidfd") && getsockopt(link, SOL_SOCKET, PEER_PIDFD, &pidfd, &size) != 0) {
         if (errno != ENOPROTOOPT)
             return is_want(errno) ? CANNOT_TELL : NO_HOLDER; /* it has exited */
         pidfd = -1;

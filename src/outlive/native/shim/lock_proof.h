@@ -7,9 +7,6 @@
 
 #include "../common/proof.h"
 
-/* A test's way to an older kernel: OUTLIVE_DEGRADE=peer_pidfd in the environment. To be called once. */
-void read_degrade(void);
-
 /* Return whether the process that connected is of our user, holds the record lock of the open file `lock`, may
    gain privileges if we may, and lives. */
 enum proof holds_lock(int link, int lock);

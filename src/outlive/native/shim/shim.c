@@ -4,8 +4,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "../common/kernel.h"
+#include "failpoints.h"
 
 enum { WORDS_BYTES = 256 };
 
@@ -21,6 +25,12 @@ void shim_say(const struct shim *shim, const char *format, ...)
     va_end(values);
     /* A dead or deaf supervisor is no reason to stop: its successor asks for the state. */
     send_packet(shim->link, words, NULL, 0);
+}
+
+void shim_heed_link(const struct shim *shim)
+{
+    if (!lacks("wake"))
+        wake_by(shim->link);
 }
 
 const char *shim_path(struct shim *shim, const char *suffix)
@@ -47,6 +57,7 @@ void shim_close(struct shim *shim, const char *letters)
 
 void shim_release(struct shim *shim)
 {
+    prctl(PR_SET_NAME, SHIM_NAME, 0, 0, 0);
     shim_close(shim, NULL);
     if (shim->listener >= 0)
         close(shim->listener);

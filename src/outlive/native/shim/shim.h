@@ -9,6 +9,8 @@
 
 #include "../common/packets.h"
 
+#define SHIM_NAME "outlive-shim" /* in lists of processes, while it serves no command */
+
 enum {
     SHIM_LINK = 3, /* where the process that spawns a shim has put the link */
     MOST_HELD = 12,
@@ -51,6 +53,9 @@ struct shim {
 
 /* Report something to the supervisor, if there is one that listens. */
 void shim_say(const struct shim *shim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Have what comes by the link, and its end, continue us where a command has stopped us. */
+void shim_heed_link(const struct shim *shim);
 
 /* Send everything that is held, and what is known of the command, to a new supervisor. */
 void shim_send_state(const struct shim *shim);

@@ -9,19 +9,20 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
 #include "exit.h"
 #include "failpoints.h"
-#include "lock_proof.h"
 #include "shim.h"
 #include "start.h"
 #include "supervisor.h"
 
 enum {
-    RETRY_MS = 50, /* a full disk, a full table of descriptors */
+    RETRY_MS = 50,     /* a full disk, a full table of descriptors */
+    LOOK_MS = 60000,   /* whether the state folder is gone: nothing tells of that */
 };
 
 /* Do what a packet wants. False: it wants us to leave. */
@@ -71,6 +72,16 @@ static bool hear_supervisor(struct shim *shim)
     return stays;
 }
 
+/* How long to wait for something to happen. */
+static int patience(const struct shim *shim)
+{
+    if (shim->must_look || shim->is_listener_resting)
+        return RETRY_MS;
+    if (shim->link >= 0 || !shim->is_empty)
+        return -1;
+    return lacks("minute") ? RETRY_MS : LOOK_MS; /* all is over, and only a supervisor can let us go */
+}
+
 /* One turn: whatever is ready. False: it is over. */
 static bool turn(struct shim *shim)
 {
@@ -81,10 +92,13 @@ static bool turn(struct shim *shim)
     };
     struct signalfd_siginfo child;
 
-    int patience_ms = shim->must_look || shim->is_listener_resting ? RETRY_MS : -1;
+    int patience_ms = patience(shim);
     shim->is_listener_resting = false;
-    if (poll(polled, sizeof polled / sizeof *polled, patience_ms) < 0)
+    int ready = poll(polled, sizeof polled / sizeof *polled, patience_ms);
+    if (ready < 0)
         return errno == EINTR || errno == ENOMEM;
+    if (ready == 0)
+        shim_leave_if_forsaken(shim);
     if (polled[0].revents != 0 && read(shim->wake, &child, sizeof child) > 0)
         shim->must_look = true;
     if (shim->must_look)
@@ -108,17 +122,32 @@ static int open_wake(void)
     return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* Give what we start one file lock less than we were given. No kernel since Linux 2.4.25 counts them (setrlimit(2)), each
+   process inherits the limit, and only root raises it: it says of a command that no shim, session or environment
+   leads back from that it is one (decision 226). Where it cannot be set, the others say so. */
+static void lower_limit_of_locks(void)
+{
+    struct rlimit locks;
+
+    if (getrlimit(RLIMIT_LOCKS, &locks) != 0 || locks.rlim_max == 0)
+        return;
+    locks.rlim_max = locks.rlim_max > INT64_MAX ? INT64_MAX : locks.rlim_max - 1;
+    locks.rlim_cur = locks.rlim_max;
+    setrlimit(RLIMIT_LOCKS, &locks);
+}
+
 int run_shim(const char *state_folder, bool is_lock_handed)
 {
     static struct shim self = {.link = SHIM_LINK, .listener = -1, .unproven = -1};
 
-    arm_failpoints();
-    read_degrade();
+    read_settings_of_tests();
     self.state_folder = state_folder;
     self.lock = is_lock_handed ? STDIN_FILENO : open_lock(&self);
     remember_folder(&self);
     environ = NULL; /* a command's is its spec's, and nothing else */
-    prctl(PR_SET_NAME, "outlive-shim", 0, 0, 0);
+    prctl(PR_SET_NAME, SHIM_NAME, 0, 0, 0);
+    open_oom_score();
+    lower_limit_of_locks();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* what it holds is not for commands of its user; execve opens theirs again */
     self.wake = open_wake();
     if (self.wake < 0 || chdir("/") != 0 || fcntl(SHIM_LINK, F_SETFD, FD_CLOEXEC) != 0 ||
@@ -128,6 +157,7 @@ int run_shim(const char *state_folder, bool is_lock_handed)
         return 1;
     }
     self.boot_id[strcspn(self.boot_id, "\n")] = '\0';
+    shim_heed_link(&self);
     shim_say(&self, "hello %d", (int)getpid());
     while (turn(&self))
         continue;

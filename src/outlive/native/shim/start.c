@@ -1,4 +1,4 @@
-/* How a shim starts its command: what Python's shim does with posix_spawn(3). */
+/* How a shim starts its command. */
 #include "start.h"
 
 #include <errno.h>
@@ -8,12 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
 #include "../common/memory.h"
 #include "../common/spec.h"
+#include "confine.h"
 #include "failpoints.h"
 #include "pid_file.h"
 
@@ -21,22 +26,26 @@ enum {
     STACK_BYTES = 16384, /* of the child until it executes; it is the parent's memory */
     NOT_EXECUTED = 127,
     MOST_LINE = 192,
+    MOST_PLACE = 64,
+    NEVER_RAN = 125, /* exit codes as shells and env(1) have them */
+    SIGNALED = 128,
+    NAME_BYTES = 16, /* prctl(2), PR_SET_NAME */
+    SHORT_NAME = 6,  /* characters of a process id by which people know it */
 };
 
 static const char HELD_LETTERS[] = "oeimrwp";
 static const char OWN_LETTERS[] = "IOETS";
 enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, OWN_COUNT };
 
-/* A start on its way. The child runs in our memory, and we stand still until it executes or exits (vfork): so it can
-   leave here what went wrong. What it writes is volatile, for the compiler sees no call that changes it. */
+/* A start on its way. We stand still until the child executes or exits (vfork): so it can leave in `outcome`
+   what went wrong. What it writes is volatile, for the compiler sees no call that changes it. */
 struct start {
     struct command command;
     int ends[OWN_COUNT];
     bool is_batch_scheduled; /* the shim; its command is not */
-    int64_t before_ns; /* `boottime_ns` before the child was made, */
-    volatile int64_t born_ns; /* and as soon as it ran */
-    volatile int error;
-    const char *volatile place;
+    int64_t before_ns;       /* `boottime_ns` before the child was made */
+    volatile struct outcome *outcome; /* where the child writes it: into what follows, or into a page that both have */
+    struct outcome read;
 };
 
 static bool are_letters_good(const struct packet *packet, const char *letters, size_t count)
@@ -85,53 +94,116 @@ void shim_keep(struct shim *shim, struct packet *packet, const char *letters)
     shim_say(shim, "kept %s", letters);
 }
 
-/* The child's way. It shares our memory until it executes, but has its own descriptors, signals, folder and session:
-   these it may change. */
+/* Begin a POSIX session with the command's own descriptors, and with no signal blocked. Returns 0 or an
+   errno. */
+__attribute__((no_sanitize("address"))) static int take_streams(const int *ends)
+{
+    int terminal = ends[TERMINAL];
+    int input = ends[INPUT] >= 0 ? ends[INPUT] : terminal;
+    int output = terminal >= 0 ? terminal : ends[OUTPUT];
+    int errors = terminal < 0 && ends[ERRORS] >= 0 ? ends[ERRORS] : output;
+
+    setsid();
+    if ((terminal >= 0 && ioctl(terminal, TIOCSCTTY, 0) != 0) || dup2(input, 0) < 0 || dup2(output, 1) < 0 ||
+        dup2(errors, 2) < 0)
+        return errno;
+    block_all_signals(false);
+    return 0;
+}
+
+/* The child's way. A plain command's shares our memory until it executes, but has its own descriptors,
+   signals, folder and session: these it may change. */
 __attribute__((no_sanitize("address"))) static int become(void *argument)
 {
-    struct start *start = argument;
-    int terminal = start->ends[TERMINAL];
-    int input = start->ends[INPUT] >= 0 ? start->ends[INPUT] : terminal;
-    int output = terminal >= 0 ? terminal : start->ends[OUTPUT];
-    int errors = terminal < 0 && start->ends[ERRORS] >= 0 ? start->ends[ERRORS] : output;
+    const struct start *start = argument;
+    const struct command *command = &start->command;
+    volatile struct outcome *outcome = start->outcome;
+    struct confinement steps = {.steps = command->steps,
+                                .count = command->step_count,
+                                .terminal = start->ends[TERMINAL],
+                                .outcome = outcome};
 
-    start->born_ns = boottime_ns();
-    setsid();
-    /* The scheduling policy survives execve(2), and a command must not wait behind others because its shim may. */
+    outcome->born_ns = boottime_ns();
+    /* The scheduling policy survives execve(2), and a command must not wait behind others because its shim
+       may. */
     if (start->is_batch_scheduled)
         set_batch_scheduling(false);
-    begin_as(&start->command);
-    start->place = "cwd";
-    if (chdir(start->command.cwd) == 0) {
-        start->place = "program";
-        if ((terminal < 0 || ioctl(terminal, TIOCSCTTY, 0) == 0) && dup2(input, 0) >= 0 && dup2(output, 1) >= 0 &&
-            dup2(errors, 2) >= 0) {
-            block_all_signals(false);
-            execve(start->command.program, start->command.argv, start->command.env);
-        }
+    begin_with_niceness(command); /* before privileges are given up */
+    outcome->at_folder = true;
+    int error = chdir(command->cwd) == 0 ? 0 : errno;
+    if (error == 0 && steps.count > 0)
+        error = take_steps(&steps);
+    if (error == 0) {
+        outcome->at_folder = false;
+        error = take_streams(start->ends);
     }
-    start->error = errno;
+    if (error == 0) {
+        umask((mode_t)command->umask); /* last: files that steps make keep ours */
+        execve(command->program, command->argv, command->env);
+        error = errno;
+    }
+    outcome->error = error;
     _exit(NOT_EXECUTED);
 }
 
-/* Start the child, which copies nothing, and return when it executes or has failed. Returns 0 or an errno.
+/* Make the child, and return when it executes or has failed. Returns its pid, or -1 with errno.
 
-   posix_spawn(3) has no action for TIOCSCTTY (Python's shim opens the terminal by its name instead), and fork(2) would
-   copy page tables: hence clone(2) as vfork(2) does it, with a stack of the child's own, so that it cannot overwrite the
-   frames to which we return. */
-static int execute(struct shim *shim, struct start *start)
+   posix_spawn(3) has no action for TIOCSCTTY, and a copy of our memory would take page tables: hence clone(2)
+   as vfork(2) does it, with a stack of the child's own, so that it cannot overwrite the frames to which we
+   return. With steps the child is a copy: they open its memory to others while it writes its id maps, and an
+   init that stays may keep it. */
+static pid_t make_child(struct start *start)
 {
     _Alignas(16) char stack[STACK_BYTES];
 
-    start->before_ns = boottime_ns();
-    pid_t pid = clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, start);
-    if (pid < 0)
+    if (start->command.step_count == 0)
+        return clone(become, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, start);
+    pid_t pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (pid == 0)
+        become(start);
+    return pid;
+}
+
+/* So a supervisor can end a whole PID namespace without us. */
+static void record_init(struct shim *shim, pid_t init)
+{
+    char line[MOST_LINE];
+    int fd = open(shim_path(shim, "/init"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+
+    if (fd < 0)
+        return;
+    snprintf(line, sizeof line, "%d %llu\n", (int)init, start_ticks(init));
+    write_line(fd, line);
+    close(fd);
+}
+
+/* Start the command, and learn what came of it. Returns 0 or an errno. */
+static int execute(struct shim *shim, struct start *start)
+{
+    bool is_copied = start->command.step_count > 0;
+
+    start->outcome = &start->read;
+    if (is_copied)
+        start->outcome = mmap(NULL, sizeof start->read, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (start->outcome == MAP_FAILED)
         return errno;
-    if (start->error == 0)
-        shim->pid = pid;
-    else
+    start->before_ns = boottime_ns();
+    raise_oom_score(true); /* the kernel should take the command for what it has used, not the keeper or the server */
+    pid_t pid = make_child(start);
+    raise_oom_score(false);
+    int error = pid < 0 ? errno : start->outcome->error;
+    start->read = *start->outcome;
+    if (is_copied)
+        munmap((void *)start->outcome, sizeof start->read);
+    if (pid > 0 && start->read.sealed > 0) { /* the child has only made the command, and ended; both are children of ours */
         waitpid(pid, NULL, 0);
-    return start->error;
+        pid = start->read.sealed;
+    }
+    if (error == 0)
+        shim->pid = pid;
+    else if (pid > 0)
+        waitpid(pid, NULL, 0);
+    return error;
 }
 
 static int read_spec(struct shim *shim, struct start *start)
@@ -139,7 +211,7 @@ static int read_spec(struct shim *shim, struct start *start)
     int spec = open(shim_path(shim, "/spec"), O_RDONLY | O_CLOEXEC);
     if (spec < 0)
         return errno;
-    int error = read_command(spec, start->ends[SECRETS], &start->command);
+    int error = read_command(spec, start->ends[SECRETS], false, &start->command);
     close(spec);
     return error;
 }
@@ -157,33 +229,65 @@ static void fail(struct shim *shim, int number, const char *place)
     shim_say(shim, "failed %d %s", number, place);
 }
 
-/* Record the command's pid and start time, and report them; where the disk is full the command runs all the same. */
+/* Return the inode of the pipe through which the command is sent input, by which its two ends are known; 0 for none.
+   Our descriptors are closed to our user; the record is not. */
+static unsigned long long input_pipe(const struct shim *shim)
+{
+    const char *found = strchr(shim->letters, 'i');
+    struct stat pipe;
+
+    if (found == NULL || fstat(shim->held[found - shim->letters], &pipe) != 0)
+        return 0;
+    return pipe.st_ino;
+}
+
+/* Record the command's pid and start time, and its init's, and report them; where the disk is full the
+   command runs all the same. */
 static void record_start(struct shim *shim, const struct start *start, int record)
 {
     char line[MOST_LINE];
 
+    if (start->read.init > 0)
+        record_init(shim, start->read.init);
     hit("shim.spawned");
-    shim->ticks = start_ticks_between(shim->pid, start->before_ns, start->born_ns);
-    int64_t now = now_ns();
-    snprintf(line, sizeof line, "%d %llu %lld %lld %d %s\n", (int)shim->pid, shim->ticks, (long long)now,
-             (long long)boottime_ns(), (int)getpid(), shim->boot_id);
-    if (write_line(record, line) != 0)
-        now = now_ns();
+    shim->ticks = start_ticks_between(shim->pid, start->before_ns, start->read.born_ns);
+    /* From when its child ran: the command may have written something before this line is reached. */
+    int64_t started_ns = now_ns() - (boottime_ns() - start->read.born_ns);
+    snprintf(line, sizeof line, "%d %llu %lld %lld %d %llu %s\n", (int)shim->pid, shim->ticks, (long long)started_ns,
+             (long long)start->read.born_ns, (int)getpid(), input_pipe(shim), shim->boot_id);
+    write_line(record, line);
     close(record);
     hit("shim.recorded");
-    shim_say(shim, "spawned %d %llu %lld", (int)shim->pid, shim->ticks, (long long)now);
+    shim_say(shim, "spawned %d %llu %lld", (int)shim->pid, shim->ticks, (long long)started_ns);
+}
+
+/* Return where the child has failed; `at_step` is room for it. */
+static const char *place_of(const struct start *start, char at_step[MOST_PLACE])
+{
+    if (start->read.step == 0)
+        return start->read.at_folder ? "cwd" : "program";
+    snprintf(at_step, MOST_PLACE, "sandbox:%s", name_of_step(start->read.step));
+    return at_step;
+}
+
+/* Any server of our user sees by this name, in /proc/PID/stat, that its caller lives below a shim, and below which
+   (keeper/common/callers.py). No command can change it: only a process itself can (proc_pid_comm(5)). */
+static void take_name(const struct shim *shim)
+{
+    size_t skipped = shim->folder_length > SHORT_NAME ? shim->folder_length - SHORT_NAME : 0;
+    char name[NAME_BYTES];
+
+    snprintf(name, sizeof name, "outlive:%.*s", SHORT_NAME, shim->folder + skipped);
+    prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
 static void start_child(struct shim *shim, struct start *start)
 {
+    char at_step[MOST_PLACE];
     const char *place = "spec";
     int record = -1;
     int error = read_spec(shim, start);
 
-    if (start->command.step_count > 0) { /* it must not run without them */
-        place = "sandbox:start";
-        error = ENOSYS;
-    }
     if (error == 0) {
         place = "pid";
         record = open_record(shim);
@@ -191,8 +295,9 @@ static void start_child(struct shim *shim, struct start *start)
     }
     if (error == 0) {
         hit("shim.starting");
+        take_name(shim);
         error = execute(shim, start);
-        place = start->place != NULL ? start->place : "program";
+        place = place_of(start, at_step);
     }
     forget_claims();
     for (int index = 0; index < OWN_COUNT; index++)
@@ -232,4 +337,29 @@ void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns
     }
     hit("shim.received");
     start_child(shim, &start);
+}
+
+int try_command(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    struct start start = {.ends = {null, STDOUT_FILENO, STDERR_FILENO, -1, -1}};
+    struct shim shim = {0};
+    char at_step[MOST_PLACE];
+    int status = 0;
+
+    reset_signals(); /* an ignored SIGCHLD would leave nothing to wait for */
+    read_settings_of_tests();
+    const char *place = "spec";
+    int error = read_command(STDIN_FILENO, -1, false, &start.command);
+    if (error == 0) {
+        error = execute(&shim, &start);
+        place = place_of(&start, at_step);
+    }
+    if (error != 0) {
+        dprintf(STDERR_FILENO, "failed %d %s\n", error, place);
+        return NEVER_RAN;
+    }
+    if (waitpid(shim.pid, &status, 0) != shim.pid)
+        return NEVER_RAN;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALED + WTERMSIG(status);
 }

@@ -13,4 +13,8 @@ void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns
 /* Hold what a packet brings beside what is held, and report it. */
 void shim_keep(struct shim *shim, struct packet *packet, const char *letters);
 
+/* Start the command of the spec that is the standard input, as a shim does, and wait for it: so it is found out what a
+   machine offers. Its output is ours. Returns its exit code, or 125 after "failed ERRNO PLACE" on the standard error. */
+int try_command(void);
+
 #endif

@@ -109,5 +109,6 @@ void meet_supervisor(struct shim *shim, bool is_hung_up)
     if (shim->link >= 0)
         close(shim->link);
     shim->link = link;
+    shim_heed_link(shim);
     shim_send_state(shim);
 }

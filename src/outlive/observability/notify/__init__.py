@@ -1,1 +1,1 @@
-"""Notices of what happened to processes, for people and programs that are not connected: webhook and desktop."""
+"""Notices of what happened to processes, by a webhook or a program of the operator's."""

@@ -1,11 +1,13 @@
-"""What no event of the engine says, looked for from time to time: processes that have gone silent, and a disk that is nearly full.
+"""What no event of the engine says, looked for from time to time: processes that have gone silent, and a disk
+that is nearly full.
 
-Both return notices for `NoticeSender`, each once: a silence until the process writes again, the disk until there is room again. What was
-notified of is kept in files, so that a later server does not repeat it, and one whose server was killed before it was delivered is
-looked for again, under the same id.
+Both return notices for `NoticeSender`, each once: a silence until the process writes again, the disk until
+there is room again. What was notified of is kept in files, so that a later server does not repeat it, and one
+whose server was killed before it was delivered is looked for again, under the same id.
 
-Neither counts what it has seen: a silence is the age of a log's last byte, low is what the file system says now. So a server that was just
-started sees what the one before it would have seen, and a look that comes late is not a look that is lost.
+Neither counts what it has seen: a silence is the age of a log's last byte, low is what the file system says
+now. So a server that was just started sees what the one before it would have seen, and a look that comes late
+is not a look that is lost.
 """
 
 import asyncio
@@ -16,13 +18,15 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from outlive.core.documents import decode_json
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import write_whole
+from outlive.kernel.files import read_small, write_whole
 from outlive.observability.notify.notice import DiskNotice, ProcessNotice
+from outlive.protocols.frames import decoded
 
 _SHARE = 4  # looks within the time that makes a silence: it is noticed at most a quarter late
 _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.1, 15.0
@@ -45,10 +49,12 @@ class Alerting:
 
 
 class SilenceWatch:
-    """Finds processes that wrote nothing for `after_s` seconds, among those that asked for it. On the engine's loop only."""
+    """Finds processes that wrote nothing for `after_s` seconds, among those that asked for it.
+
+    On the engine's loop only.
+    """
 
     def __init__(self, engine: Engine, layout: Layout, *, after_s: float) -> None:
-        """Look at nothing yet."""
         self._engine = engine
         self._layout = layout
         self._after_s = after_s
@@ -103,7 +109,6 @@ class DiskAlert:
     """Says once that the disk has less room than the operator wants. On the engine's loop only."""
 
     def __init__(self, layout: Layout, *, limit_bytes: int) -> None:
-        """Look at nothing yet."""
         self._layout = layout
         self._limit_bytes = limit_bytes
         self._queued = False
@@ -140,15 +145,16 @@ class DiskAlert:
         return DiskNotice(since=since, free_bytes=free, limit_bytes=self._limit_bytes)
 
     def _read(self) -> tuple[datetime, bool] | None:
-        try:
-            with open(self._layout.disk_alert, encoding="utf-8") as file:
-                found = json.load(file)
-            return datetime.fromisoformat(found["since"]), found["told"] is True
-        except (OSError, ValueError, LookupError, TypeError):
-            return None
+        return decoded(read_small(self._layout.disk_alert), _since_and_told)
 
     def _write(self, since: datetime, *, is_told: bool) -> None:
         content = json.dumps({"since": since.isoformat(), "told": is_told}).encode()
-        # The disk may be full by now: the reserve is for such records. Without the file the next server says it again.
+        # The disk may be full by now: the reserve is for such records. Without the file the next server says
+        # it again.
         with contextlib.suppress(OSError):
             Reserve(self._layout.root).fit(lambda: write_whole(self._layout.disk_alert, content))
+
+
+def _since_and_told(raw: bytes) -> tuple[datetime, bool]:
+    found = decode_json(raw)
+    return datetime.fromisoformat(found["since"]), found["told"] is True

@@ -1,14 +1,15 @@
-"""What is said to people and programs outside, about a process (`ProcessNotice`) or the disk (`DiskNotice`): as JSON and as two lines. Pure.
+"""What is said outside about a process (`ProcessNotice`) or the disk (`DiskNotice`), as JSON. Pure.
 
-A notice has no environment and no output, but for the last line where the operator wants that. The command is the record's, in
-which secrets are redacted already.
+What delivers one is a `NoticeChannel`, whose `Attempt` says what became of it.
+A notice has no environment and no output, but for the last line where the operator wants that. The command is
+the record's, in which secrets are redacted already.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, Protocol
 
 from outlive.core.command import NotifyEvent
 from outlive.core.identity import short_name
@@ -22,7 +23,8 @@ _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\
 class ProcessNotice:
     """One thing to say about one process; `at` is aware UTC.
 
-    `id` is the same however often this is said: a receiver drops what it knows already. `last_line` is None where it is not shown.
+    `id` is the same however often this is said: a receiver drops what it knows already. `last_line` is None
+    where it is not shown.
     """
 
     event: NotifyEvent
@@ -32,7 +34,10 @@ class ProcessNotice:
 
     @property
     def id(self) -> str:
-        """The end of a process happens once; a question or a silence is known by where in the output it is."""
+        """The end of a process happens once.
+
+        A question or a silence is known by where in the output it is.
+        """
         if self.settles:
             return f"{self.record.process_id}.end"
         # The same prompt again, after an answer, stands further on in the output, and is news.
@@ -44,11 +49,10 @@ class ProcessNotice:
         return self.event in {"end", "failure"}
 
     def payload(self) -> Mapping[str, object]:
-        """Return it as webhooks get it."""
+        """Return it as receivers get it."""
         record = self.record
         return {
-            "id": self.id,
-            "event": self.event,
+            **_for_all(self),
             "at": self.at.isoformat(),
             "process_id": record.process_id,
             "command": record.command[:_MAX_TEXT],
@@ -62,30 +66,27 @@ class ProcessNotice:
             **({} if self.last_line is None else {"last_line": self.last_line}),
         }
 
-    def lines(self) -> tuple[str, str]:
-        """Return a title and a text for a person."""
+    @property
+    def title(self) -> str:
+        """For a person. It has the process's name or short id, not its command: others may read it."""
         record = self.record
-        command = plain_line(record.command)[:200]
-        if self.event == "question":
-            what = "a password" if record.waiting == "password" else "input"
-            return f"Waits for {what}: {command}", f"Answer it: outlive answer {record.process_id}"
-        if self.event == "silence":
-            return f"Silent: {command}", self.last_line or f"Look at it: outlive logs {record.process_id}"
         seconds = f"after {_seconds(record, self.at):.0f} s"
-        if self.event == "end":
-            return f"Done {seconds}: {command}", self.last_line or record.process_id
-        why = record.error or f"Exit code {record.wire_exit_code}."
-        return f"Failed {seconds}: {command}", self.last_line or why
+        begin = {
+            "end": f"Done {seconds}",
+            "failure": f"Failed {seconds}",
+            "question": f"Waits for {'a password' if record.waiting == 'password' else 'input'}",
+            "silence": "Silent",
+        }
+        return f"{begin[self.event]}: {record.name or short_name(record.process_id)}"
 
-    def without_command(self) -> tuple[str, str]:
-        """Return the same without the command: for a channel that others may read."""
+    @property
+    def text(self) -> str:
+        """For a person, without the command as well: how it is, or its last line, and what shows more."""
         record = self.record
-        name = record.name or short_name(record.process_id)
-        begin = self.lines()[0].partition(":")[0]
         if self.event == "question":
-            return f"{begin}: {name}", f"outlive answer {record.process_id}"
+            return f"outlive answer {record.process_id}"
         how = f"Exit code {record.wire_exit_code}. " if record.wire_exit_code is not None else ""
-        return f"{begin}: {name}", self.last_line or f"{how}outlive logs {record.process_id}"
+        return self.last_line or f"{how}outlive logs {record.process_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +110,75 @@ class DiskNotice:
         return False
 
     def payload(self) -> Mapping[str, object]:
-        """Return it as webhooks get it."""
+        """Return it as receivers get it."""
         return {
-            "id": self.id,
-            "event": self.event,
+            **_for_all(self),
             "at": self.since.isoformat(),
             "free_bytes": self.free_bytes,
             "limit_bytes": self.limit_bytes,
         }
 
-    def lines(self) -> tuple[str, str]:
-        """Return a title and a text for a person."""
-        free, limit = (f"{count / (1 << 30):.1f} GiB" for count in (self.free_bytes, self.limit_bytes))
-        return f"Disk low: {free} free", f"Less than {limit}: `outlive df` shows what takes it."
+    @property
+    def title(self) -> str:
+        """For a person."""
+        return f"Disk low: {self.free_bytes / (1 << 30):.1f} GiB free"
 
-    def without_command(self) -> tuple[str, str]:
-        """Return the same: there is none."""
-        return self.lines()
+    @property
+    def text(self) -> str:
+        """For a person."""
+        return f"Less than {self.limit_bytes / (1 << 30):.1f} GiB: `outlive df` shows what takes it."
 
 
 Notice = ProcessNotice | DiskNotice
+
+# By event, what ntfy and its like take (docs.ntfy.sh/publish): a priority (1 to 5; 3 is its default, from 4
+# on a phone makes itself heard), and the short code of an emoji.
+_PRIORITY_AND_EMOJI = {
+    "end": (3, "white_check_mark"),
+    "failure": (4, "x"),
+    "question": (4, "question"),
+    "silence": (4, "zzz"),
+    "disk": (5, "floppy_disk"),
+}
+
+
+def _for_all(notice: Notice) -> dict[str, object]:
+    """Return the members that every notice has."""
+    priority, emoji = _PRIORITY_AND_EMOJI[notice.event]
+    return {
+        "id": notice.id,
+        "event": notice.event,
+        "title": notice.title,
+        "text": notice.text,
+        "priority": priority,
+        "emoji": emoji,
+    }
+
+
+# Of one attempt: GitHub's own for receivers of its webhooks. A receiver should answer first and work then.
+DEADLINE_S = 10.0
+
+# "again": it may work later. "refused": it never will, and `detail` says why.
+Verdict = Literal["sent", "again", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one attempt; `detail` is for the log and holds nothing of the operator's URL."""
+
+    verdict: Verdict
+    detail: str = ""
+
+
+class NoticeChannel(Protocol):
+    """One way to notify."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in the log: the operator's URL or command may hold a token."""
+
+    async def deliver(self, notice: Notice) -> Attempt:
+        """Try once, for `DEADLINE_S` at most; never raises for what the other side does."""
 
 
 def event_of(record: ProcessRecord, wanted: frozenset[NotifyEvent]) -> NotifyEvent | None:

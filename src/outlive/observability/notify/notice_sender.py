@@ -1,8 +1,10 @@
-"""`NoticeSender`: tells the operator's webhook and desktop of ends, failures and questions, for processes that asked for it.
+"""`NoticeSender`: tells the operator's webhook and program of ends, failures and questions, for processes
+that asked for it.
 
-It is a subscriber of the engine's events and slows nothing: it puts a notice into a bounded queue, and one task for each channel
-delivers. What is owed for an end stands in a file since before the process's start (`store.owed_notices`) and is removed once
-it was delivered: a notice reaches the webhook at least once, also when the server was killed between; its id is the same then.
+It is a subscriber of the engine's events and slows nothing: it puts a notice into a bounded queue, and one
+task for each channel delivers. What is owed for an end stands in a file since before the process's start
+(`store.owed_notices`) and is removed once it was delivered: a notice reaches them at least once, also when
+the server was killed between; its id is the same then.
 """
 
 import asyncio
@@ -10,37 +12,22 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Protocol, Self
+from typing import Self
 
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.events import Event, InputRequested, ProcessCompleted, StartRejected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, Process
 from outlive.observability.notify.alerts import Alerting, DiskAlert, SilenceWatch
-from outlive.observability.notify.notice import Notice, ProcessNotice, event_of, plain_line
-from outlive.observability.notify.webhook import Attempt
+from outlive.observability.notify.notice import Notice, NoticeChannel, ProcessNotice, event_of, plain_line
 
 _logger = logging.getLogger(__name__)
 
 _MOST_WAITING = 1000  # notices of some 2 KB each: 2 MB behind a dead endpoint, and no more
+_TRIES = 20  # with the pauses between, for some 15 minutes
 _FIRST_PAUSE_S = 1.0
 _MOST_PAUSE_S = 60.0
 _LINE_BYTES = 4096  # of the end of the output in which the last line is looked for
-
-
-class NoticeChannel(Protocol):
-    """One way to notify; `tries` says how often a notice is tried."""
-
-    @property
-    def name(self) -> str:
-        """What it is called in the log."""
-
-    @property
-    def tries(self) -> int:
-        """How often a notice is tried, with growing pauses between."""
-
-    async def deliver(self, notice: Notice) -> Attempt:
-        """Try once, within seconds; never raises for what the other side does."""
 
 
 class NoticeSender:
@@ -55,7 +42,6 @@ class NoticeSender:
         alerting: Alerting,
         shows_last_line: bool = False,
     ) -> None:
-        """Take the channels, at least one; what is looked for beside events; whether notices show the last line of output."""
         self._engine = engine
         self._queues = [(channel, asyncio.Queue[Notice](_MOST_WAITING)) for channel in channels]
         self._alerting = alerting
@@ -144,7 +130,7 @@ class NoticeSender:
             self._tasks.create_task(removing, name=f"settle {process_id}")
 
     async def _catch_up(self) -> None:
-        """Notify of ends that earlier servers owe, and watch what still runs for questions."""
+        """Notify of ends that earlier servers owe."""
         try:
             await self._look_up_owed()
         except (
@@ -166,8 +152,6 @@ class NoticeSender:
                 continue
             if process.is_complete:
                 self._note(ProcessCompleted(record=process.record))
-            elif "question" in self._engine.notices.of(process_id):
-                self._engine.questions.watch_to_end(process)
 
     async def _deliver_all(
         self, channel: NoticeChannel, queue: "asyncio.Queue[Notice]", *, settles: bool
@@ -201,7 +185,7 @@ class NoticeSender:
         """Try until it is delivered, refused for good, out of tries, or not true any more."""
         pause_s = _FIRST_PAUSE_S
         extra = {"channel": channel.name, "notice": notice.id}
-        for attempt in range(1, channel.tries + 1):
+        for attempt in range(1, _TRIES + 1):
             # Anew at each attempt: minutes may lie between two, and an answered question is no news any more.
             process = await self._found(notice)
             if self._is_old_news(notice, process):
@@ -217,13 +201,15 @@ class NoticeSender:
                 break
             if attempt == 1:  # one line for each notice: a dead endpoint must not fill the log
                 _logger.warning("a notice is not delivered yet; it is tried again", extra=extra)
-            if attempt < channel.tries:
+            if attempt < _TRIES:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _MOST_PAUSE_S)
         _logger.warning("a notice could not be delivered", extra=extra)
 
     def _is_old_news(self, notice: Notice, process: Process | None) -> bool:
-        """Tell whether a question was answered, or a silent process wrote or ended, since the notice was made."""
+        """Tell whether a question was answered, or a silent process wrote or ended, since the notice was
+        made.
+        """
         if notice.event == "question":
             return process is None or not process.is_asking
         if self._silence is None or not isinstance(notice, ProcessNotice) or notice.event != "silence":

@@ -1,40 +1,27 @@
-"""`Webhook` and `Ntfy`: POST notices to the operator's URL, as JSON, or as text to a topic of ntfy (docs.ntfy.sh/publish).
+"""`Webhook`: POSTs notices to the operator's URL as JSON.
 
-No caller names or changes the URL. A redirect is not followed, a certificate is verified, no proxy is used, and of the answer only its
-first line is read: an endpoint that hangs, redirects or answers without end costs a bounded time and 8 KiB.
+No caller names or changes the URL. A redirect is not followed, a certificate is verified, no proxy is used,
+and of the answer only its first line is read: an endpoint that hangs, redirects or answers without end costs
+a bounded time and 8 KiB.
 """
 
 import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
 from urllib.parse import urlsplit
 
 from outlive import __version__
-from outlive.observability.notify.notice import Notice
+from outlive.observability.notify.notice import DEADLINE_S, Attempt, Notice
 
-# "again": it may work later. "refused": it never will, and `detail` says why.
-Verdict = Literal["sent", "again", "refused"]
-
-_DEADLINE_S = 10.0  # GitHub's own for receivers of its webhooks; a receiver should answer first and work then
 _STATUS_LINE_BYTES = 8192
-# Too early, too many (RFC 8470, RFC 6585) and a time-out of the receiver's own: the same request may be taken later.
+# Too early, too many (RFC 8470, RFC 6585) and a time-out of the receiver's own: the same request may be taken
+# later.
 _LATER = frozenset({408, 425, 429})
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What became of one attempt; `detail` is for the log and holds nothing of the URL."""
-
-    verdict: Verdict
-    detail: str = ""
-
-
-class HttpTarget:
-    """One URL. Each attempt is a connection of its own."""
+class Webhook:
+    """A receiver of JSON. Each attempt is a connection of its own."""
 
     def __init__(self, url: str) -> None:
         """Take the operator's URL, as `config` has checked it."""
@@ -47,14 +34,20 @@ class HttpTarget:
         self._authority = parts.netloc
         self._context: ssl.SSLContext | None = None
 
-    async def post(self, body: bytes, headers: Mapping[str, str]) -> Attempt:
-        """Try once, for at most ten seconds. Cancellation: the receiver may have got it."""
+    @property
+    def name(self) -> str:
+        """What it is called in the log: the URL may hold a token."""
+        return "webhook"
+
+    async def deliver(self, notice: Notice) -> Attempt:
+        """Try once. Cancellation: the receiver may have got it."""
+        body = json.dumps(notice.payload(), ensure_ascii=False).encode("utf-8", "replace")
         try:
-            async with asyncio.timeout(_DEADLINE_S):
-                status = await self._post(body, headers)
+            async with asyncio.timeout(DEADLINE_S):
+                status = await self._post(body, notice.id)
         # Each branch says what the operator can act on, and none of them quotes the URL.
         except TimeoutError:
-            return Attempt("again", f"no answer within {_DEADLINE_S:.0f} s")
+            return Attempt("again", f"no answer within {DEADLINE_S:.0f} s")
         except ssl.SSLCertVerificationError as error:
             return Attempt("again", f"its certificate is not valid: {error.verify_message}")
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
@@ -67,7 +60,7 @@ class HttpTarget:
         is_passing = status >= 500 or status in _LATER
         return Attempt("again" if is_passing else "refused", f"status {status}")
 
-    async def _post(self, body: bytes, headers: Mapping[str, str]) -> int:
+    async def _post(self, body: bytes, notice_id: str) -> int:
         """Send the request and return the status of its answer."""
         if self._is_secure and self._context is None:
             # Reads the machine's certificates: some ten milliseconds.
@@ -77,10 +70,10 @@ class HttpTarget:
         )
         try:
             head = (
-                f"POST {self._target} HTTP/1.1\r\nHost: {self._authority}\r\nUser-Agent: outlive/{__version__}\r\n"
-                f"Content-Length: {len(body)}\r\n"
-                + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-                + "Connection: close\r\n\r\n"
+                f"POST {self._target} HTTP/1.1\r\nHost: {self._authority}\r\nUser-Agent: "
+                f"outlive/{__version__}\r\n"
+                f"Content-Length: {len(body)}\r\nContent-Type: application/json\r\n"
+                f"Outlive-Notice: {notice_id}\r\nConnection: close\r\n\r\n"
             )
             writer.write(head.encode("ascii") + body)
             await writer.drain()
@@ -92,72 +85,3 @@ class HttpTarget:
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
             raise ValueError("its answer is no HTTP")
         return int(words[1])
-
-
-_TRIES = 20  # with the pauses between, for some 15 minutes
-
-
-class Webhook:
-    """A receiver of JSON."""
-
-    def __init__(self, url: str) -> None:
-        """Take the operator's URL, as `config` has checked it."""
-        self._target = HttpTarget(url)
-
-    @property
-    def name(self) -> str:
-        """What it is called in the log: the URL may hold a token."""
-        return "webhook"
-
-    @property
-    def tries(self) -> int:
-        """How often a notice is tried."""
-        return _TRIES
-
-    async def deliver(self, notice: Notice) -> Attempt:
-        """Try once, for at most ten seconds. Cancellation: the receiver may have got it."""
-        body = json.dumps(notice.payload(), ensure_ascii=False).encode("utf-8", "replace")
-        headers = {"Content-Type": "application/json", "Outlive-Notice": notice.id}
-        return await self._target.post(body, headers)
-
-
-# By event: ntfy's priority (1 to 5; 3 is its default, from 4 on a phone makes itself heard), and the name of an emoji as its tag.
-_NTFY = {
-    "end": ("3", "white_check_mark"),
-    "failure": ("4", "x"),
-    "question": ("4", "question"),
-    "silence": ("4", "zzz"),
-    "disk": ("5", "floppy_disk"),
-}
-
-
-class Ntfy:
-    """A topic of ntfy. Topics are often public: a notice has the process's name or short id, and not its command."""
-
-    def __init__(self, url: str) -> None:
-        """Take the topic's URL, as `config` has checked it."""
-        self._target = HttpTarget(url)
-
-    @property
-    def name(self) -> str:
-        """What it is called in the log: the URL may hold a token."""
-        return "ntfy"
-
-    @property
-    def tries(self) -> int:
-        """How often a notice is tried."""
-        return _TRIES
-
-    async def deliver(self, notice: Notice) -> Attempt:
-        """Try once, for at most ten seconds. Cancellation: the receiver may have got it."""
-        title, text = notice.without_command()
-        priority, tag = _NTFY[notice.event]
-        headers = {
-            # Names are ASCII (`core.identity`), and so are our own words: nothing can end the header's line.
-            "Title": title.encode("ascii", "replace").decode(),
-            "Priority": priority,
-            "Tags": tag,
-            "Content-Type": "text/plain; charset=utf-8",
-            "Outlive-Notice": notice.id,
-        }
-        return await self._target.post(text.encode("utf-8", "replace"), headers)

@@ -1,7 +1,10 @@
-"""A command as a span: `CommandSpan`, made of the record of its end, and the line that keeps it on disk. Pure.
+"""A command as a span: `CommandSpan`, made of the record of its end, and the line that keeps it on disk.
 
-Names follow OpenTelemetry's semantic conventions for CLI programs and for processes (1.37, in development). Nothing that a secret could be in is
-taken over: of the command its program's name, of the environment and the output nothing.
+Pure.
+
+Names follow OpenTelemetry's semantic conventions for CLI programs and for processes (1.37, in development).
+Nothing that a secret could be in is taken over: of the command its program's name, of the environment and the
+output nothing.
 """
 
 import json
@@ -13,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from outlive.core.documents import decode_json
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.protocols.trace_context import span_of
@@ -23,16 +27,21 @@ _Value = str | int
 # Characters; within them is the first word of nearly every line.
 _LOOKED_AT = 1000
 _is_assignment = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=.*", re.DOTALL).fullmatch
-# In an assignment these may begin something that has blanks without quotes: its next word would be a part of a value.
+# In an assignment these may begin something that has blanks without quotes: its next word would be a part of
+# a value.
 _OPENING = frozenset("$`(){}<>|&;")
-# What programs are called. Quotes, stars in the place of secrets, and all that a shell expands is in no such name.
+# What programs are called. Quotes, stars in the place of secrets, and all that a shell expands is in no such
+# name.
 _is_program = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,63}", re.ASCII).fullmatch
 _UNNAMED = "command"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpan:
-    """What is sent of one command; times are Unix nanoseconds, ids hexadecimal digits. `parent_id` is "" where no caller named one."""
+    """What is sent of one command; times are Unix nanoseconds, ids hexadecimal digits.
+
+    `parent_id` is "" where no caller named one.
+    """
 
     process_id: str
     trace_id: str
@@ -49,7 +58,8 @@ class CommandSpan:
 def span_from(record: ProcessRecord, *, now: datetime, shows_line: bool = False) -> CommandSpan | None:
     """Return the span of a process that has ended; None where it never ran.
 
-    A start that was refused, or that waited and was denied, is in the metrics and the audit log, and has no duration.
+    A start that was refused, or that waited and was denied, is in the metrics and the audit log, and has no
+    duration.
 
     Args:
         record: What is known of it.
@@ -92,14 +102,18 @@ def span_from(record: ProcessRecord, *, now: datetime, shows_line: bool = False)
 
 
 def _plain(value: _Value) -> _Value:
-    """Return a value that protobuf can encode: bytes of a command that are no UTF-8 (PEP 383) become question marks."""
+    """Return a value that protobuf can encode: bytes of a command that are no UTF-8 (PEP 383) become question
+    marks.
+    """
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def program_of(record: ProcessRecord) -> str:
-    """Return the name of the program that a command begins with, without its folder; "" where no word is surely one.
+    """Return the name of the program that a command begins with, without its folder; "" where no word is
+    surely one.
 
-    A shell line may begin with assignments, whose values are often secrets: they are no part of it, in whatever quotes they stand.
+    A shell line may begin with assignments, whose values are often secrets: they are no part of it, in
+    whatever quotes they stand.
     """
     text = record.command[:_LOOKED_AT]
     assignments: list[str] = []
@@ -118,7 +132,10 @@ def program_of(record: ProcessRecord) -> str:
 
 
 def _words(line: str) -> Iterable[str]:
-    """Return the words of a shell line, its operators among them, without their quotes; nothing is expanded."""
+    """Return the words of a shell line, its operators among them, without their quotes.
+
+    Nothing is expanded.
+    """
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split, lexer.commenters = True, ""
     return lexer
@@ -127,7 +144,8 @@ def _words(line: str) -> Iterable[str]:
 def error_type(record: ProcessRecord) -> str | None:
     """Return why a command counts as failed, in one of few words; None for one that has not.
 
-    The conventions ask for few different values (`error.type`). What outlive did to it says more than the signal that it did it with.
+    The conventions ask for few different values (`error.type`). What outlive did to it says more than the
+    signal that it did it with.
     """
     if record.exit_code == 0 and not record.output_lost:
         return None
@@ -149,12 +167,12 @@ def encode_span(span: CommandSpan) -> bytes:
 
 
 def decode_span(line: bytes) -> CommandSpan | None:
-    """Return the span of a line; None for one that a crash has torn, or a later version has written otherwise."""
+    """Return the span of a line; None for one that a crash has torn."""
     try:
-        members: dict[str, Any] = json.loads(line)
+        members: dict[str, Any] = decode_json(line)
         span = CommandSpan(**members)
         is_whole = len(bytes.fromhex(span.trace_id)) == 16 and len(bytes.fromhex(span.span_id)) == 8
         bytes.fromhex(span.parent_id)
         return span if is_whole and isinstance(span.ended_ns, int) else None
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None

@@ -1,7 +1,9 @@
-"""Spans and metrics in the forms of OpenTelemetry's SDK, and its exporters over HTTP. Loads all of it: import this in a thread.
+"""Spans and metrics in the forms of OpenTelemetry's SDK, and its exporters over HTTP.
 
-Which variables say how it is sent is the SDK's to know: headers, certificates, timeouts, compression, the sampler, the resource's attributes. No
-global provider is set: spans of libraries (the MCP SDK's) are none of a command's.
+Loads all of it: import this in a thread.
+
+Which variables say how it is sent is the SDK's to know: headers, certificates, timeouts, compression, the
+sampler, the resource's attributes. No global provider is set: spans of libraries are none of a command's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,14 +60,18 @@ class _Session(requests.Session):
 
 
 class Exporters:
-    """Sends, and says whether the collector has taken it; blocking. `shutdown` may be called from another thread."""
+    """Sends, and says whether the collector has taken it; blocking.
+
+    `shutdown` may be called from another thread.
+    """
 
     def __init__(self, plan: TelemetryPlan, *, version: str, instance: str) -> None:
         """Take what is sent where; `instance` tells this state folder's server from others."""
         self._scope = InstrumentationScope(_SCOPE, version)
         own = {"service.name": "outlive", "service.version": version, "service.instance.id": instance}
-        # The detector reads the environment alone; those that look at host and process would send names of the machine.
-        # What the operator says in OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME counts for more.
+        # The detector reads the environment alone; those that look at host and process would send names of
+        # the machine. What the operator says in OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME counts for
+        # more.
         self._resource = Resource(own).merge(OTELResourceDetector().detect())
         self._sampler = TracerProvider(resource=self._resource, shutdown_on_exit=False).sampler
         self._session = _Session()
@@ -85,12 +91,16 @@ class Exporters:
         self._session.last_outcome = ""
         if self._spans.export(wanted) is SpanExportResult.SUCCESS:
             return "taken"
-        # Without a request it could not even be encoded. The others that a collector refuses for good are faults of its
-        # configuration, which an operator may mend before the spans are too many (OTLP, "Failures").
+        # Without a request it could not even be encoded. The others that a collector refuses for good are
+        # faults of its configuration, which an operator may mend before the spans are too many (OTLP,
+        # "Failures").
         return "refused" if self._session.last_outcome in _REFUSED else "away"
 
     def send_metrics(self, found: Sequence[Family], *, begun_ns: int, now_ns: int) -> bool:
-        """Send all metrics as they were at `now_ns`; counters count since `begun_ns`. Return whether they were taken."""
+        """Send all metrics as they were at `now_ns`; counters count since `begun_ns`.
+
+        Return whether they were taken.
+        """
         if self._metrics is None:
             return True
         metrics = [_metric(family, begun_ns, now_ns) for family in found if family.samples]
@@ -114,7 +124,8 @@ class Exporters:
     def _made(self, span: CommandSpan) -> ReadableSpan | None:
         """Return the SDK's span; None where the sampler does not want it.
 
-        Its constructor is public, and takes what a tracer would have drawn or measured: ids, times, the parent.
+        Its constructor is public, and takes what a tracer would have drawn or measured: ids, times, the
+        parent.
         """
         trace_id, flags = int(span.trace_id, 16), TraceFlags(span.flags)
         parent = None

@@ -1,7 +1,8 @@
 """`TelemetrySender`: two threads between the event loop and a collector that may be slow, or away for days.
 
-One puts spans down on disk (`span_file`), the other sends them and the newest metrics. Nothing here ever waits for them but `close`, which does
-for two seconds. What waits is bounded: beyond it the oldest spans are given up, and counted.
+One puts spans down on disk (`span_file`), the other sends them and the newest metrics. Nothing here ever
+waits for them but `close`, which does for two seconds. What waits is bounded: beyond it the oldest spans are
+given up, and counted.
 """
 
 import contextlib
@@ -30,12 +31,15 @@ _LEFT_FOR_LAST_WORDS_S = 0.5  # of that, for an attempt that is interrupted
 _FIRST_PAUSE_S, _MOST_PAUSE_S = 1.0, 60.0  # after an attempt that failed, doubled each time
 
 
-# What becomes of spans: the collector has them; it is tried again; they are given up, since they would be refused again.
+# What becomes of spans: the collector has them; it is tried again; they are given up, since they would be
+# refused again.
 Verdict = Literal["taken", "away", "refused"]
 
 
 class Exporting(Protocol):
-    """What `sdk.Exporters` does, which takes 460 ms to import and is therefore loaded by the thread that sends."""
+    """What `sdk.Exporters` does, which takes 460 ms to import and is therefore loaded by the thread that
+    sends.
+    """
 
     @property
     def last_outcome(self) -> str:
@@ -77,7 +81,8 @@ class TelemetrySender:
         self._plan = plan
         self._about = (version, instance)
         self._shows_line = shows_line
-        # As the SDK's own batch processor has them ("Batch LogRecord and Span Processor" of its environment variables).
+        # As the SDK's own batch processor has them ("Batch LogRecord and Span Processor" of its environment
+        # variables).
         self._delay_s = positive_number(environ, "OTEL_BSP_SCHEDULE_DELAY", 5000) / 1000
         self._most = positive_number(environ, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)
         self._batch = min(positive_number(environ, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512), self._most)
@@ -104,7 +109,10 @@ class TelemetrySender:
         return self._most
 
     def open(self) -> float | None:
-        """Begin, with what earlier servers have left; return when they wrote it last (Unix seconds; None: never). Blocks."""
+        """Begin, with what earlier servers have left.
+
+        Return when they wrote it last (Unix seconds; None: never). Blocks.
+        """
         left = self._file.open() if self._plan.traces else LeftSpans()
         self._take(left.spans)
         for thread in self._threads:
@@ -112,7 +120,10 @@ class TelemetrySender:
         return left.written_at_s
 
     def close(self) -> None:
-        """Try once more, for at most two seconds; spans that are left wait on disk for the next server. Blocks."""
+        """Try once more, for at most two seconds; spans that are left wait on disk for the next server.
+
+        Blocks.
+        """
         deadline = time.monotonic() + _CLOSE_S
         self._ended.put(None)
         keeping, sending = self._threads
@@ -204,11 +215,14 @@ class TelemetrySender:
             since = time.monotonic()
             if is_last:
                 return
-            # A collector that is away is asked less and less often: each attempt may take ten seconds of this thread.
+            # A collector that is away is asked less and less often: each attempt may take ten seconds of this
+            # thread.
             pause_s = 0.0 if is_taken else min(max(pause_s * 2, _FIRST_PAUSE_S), _MOST_PAUSE_S)
 
     def _wait_for_work(self, since: float, pause_s: float) -> None:
-        """Return when something is to be sent, in turn: a batch is full, or has waited long enough, or metrics are there."""
+        """Return when something is to be sent, in turn: a batch is full, or has waited long enough, or
+        metrics are there.
+        """
         while not self._is_closing:
             rest = (
                 since + pause_s - time.monotonic()
@@ -259,7 +273,8 @@ class TelemetrySender:
             _logger.warning("the collector has refused spans: they are given up", extra={"count": len(spans)})
         with self._turn:
             for span in spans:
-                # One that was given up meanwhile is counted already; a newer one of the same process is another object.
+                # One that was given up meanwhile is counted already; a newer one of the same process is
+                # another object.
                 if self._waiting.get(span.process_id) is span:
                     del self._waiting[span.process_id]
             (self._sent if is_taken else self._dropped)["spans"] += len(spans)

@@ -1,7 +1,10 @@
-"""`SpanFile`: spans that no collector has taken yet, on disk, and which were taken lately. The next server goes on from there.
+"""`SpanFile`: spans that no collector has taken yet, on disk, and which were taken lately.
 
-A line for each span, and one for each batch that was taken or given up. What is known of a process here is sent at most once more. Blocking:
-for threads, which take turns. A disk that refuses costs what a kill would lose, and nothing else.
+The next server goes on from there.
+
+A line for each span, and one for each batch that was taken or given up. What is known of a process here is
+sent at most once more. Blocking: for threads, which take turns. A disk that refuses costs what a kill would
+lose, and nothing else.
 """
 
 import contextlib
@@ -13,6 +16,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from outlive.core.documents import decode_json
+from outlive.kernel.files import read_any
 from outlive.observability.telemetry.command_span import CommandSpan, decode_span, encode_span
 
 _logger = logging.getLogger(__name__)
@@ -23,7 +28,9 @@ _REMEMBERED = 4096  # ids that were settled: more than end in the seconds for wh
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftSpans:
-    """What earlier servers have left: spans, oldest first, and when the file was written last (Unix seconds; None: never)."""
+    """What earlier servers have left: spans, oldest first, and when the file was written last (Unix seconds;
+    None: never).
+    """
 
     spans: tuple[CommandSpan, ...] = ()
     written_at_s: float | None = None
@@ -93,9 +100,8 @@ class SpanFile:
     def _read(self) -> LeftSpans:
         """Read the file of the last server, line by line; what a crash has torn is left out."""
         try:
-            with open(self._path, "rb") as file:
-                written_at_s = os.fstat(file.fileno()).st_mtime
-                lines = file.readlines()
+            written_at_s = os.stat(self._path).st_mtime
+            lines = read_any(self._path).splitlines(keepends=True)
         except OSError:
             return LeftSpans()
         found: dict[str, CommandSpan] = {}
@@ -103,8 +109,8 @@ class SpanFile:
             if (span := decode_span(line)) is not None:
                 found[span.process_id] = span
                 continue
-            with contextlib.suppress(ValueError, TypeError, LookupError):
-                gone = [str(one) for one in json.loads(line)["settled"]]
+            with contextlib.suppress(ValueError, TypeError, LookupError, RecursionError):
+                gone = [str(one) for one in decode_json(line)["settled"]]
                 self._forget(gone)
                 for process_id in gone:
                     found.pop(process_id, None)
@@ -120,7 +126,8 @@ class SpanFile:
 
     def _write_anew(self) -> None:
         """Have just what is left and remembered in the file. A crash leaves the old one or the new one."""
-        # What was settled goes first: a span that is left counts as left, whatever an earlier line has said of it.
+        # What was settled goes first: a span that is left counts as left, whatever an earlier line has said
+        # of it.
         content = _settled_line([*self._settled]) + b"".join(self._left.values())
         new = f"{self._path}.new"
         with contextlib.suppress(OSError):

@@ -1,7 +1,9 @@
-"""`Telemetry`: has the engine's ends and the server's metrics sent to an OpenTelemetry collector while it is open.
+"""`Telemetry`: has the engine's ends and the server's metrics sent to an OpenTelemetry collector while it is
+open.
 
-A subscriber of the engine's events, which slows nothing. How something is sent, and what becomes of it while the collector is away, is
-`sender`'s. What ended while no server watched, or so shortly before one was killed that it was not put down, is looked for once.
+A subscriber of the engine's events, which slows nothing. How something is sent, and what becomes of it while
+the collector is away, is `sender`'s. What ended while no server watched, or so shortly before one was killed
+that it was not put down, is looked for once.
 """
 
 import asyncio
@@ -25,7 +27,8 @@ from outlive.observability.telemetry.sender import TelemetrySender, positive_num
 _logger = logging.getLogger(__name__)
 
 _INTERVAL_MS = 60_000  # between two sets of metrics, as the SDK has it
-# An end is put down within 0.1 s, on a machine that hardly responds within seconds. What was put down is known, and not sent again.
+# An end is put down within 0.1 s, on a machine that hardly responds within seconds. What was put down is
+# known, and not sent again.
 _OVERLAP = timedelta(seconds=10)
 # Servers without a collector may have run in between: what ended under them is no news.
 _LONGEST = timedelta(days=1)
@@ -67,7 +70,10 @@ class Telemetry:
         )
 
     async def __aenter__(self) -> Self:
-        """Send from now on. To be entered before the engine, so that no end of its first moments is missed."""
+        """Send from now on.
+
+        To be entered before the engine, so that no end of its first moments is missed.
+        """
         written_at_s = await asyncio.to_thread(self._sender.open)
         self._stack.push_async_callback(asyncio.to_thread, self._sender.close)
         tasks = self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
@@ -83,7 +89,9 @@ class Telemetry:
         await self._stack.aclose()
 
     def report(self, metrics: Callable[[], Sequence[Family]]) -> None:
-        """Send what `metrics` returns once a minute, and at the end: a server that lived for less has something to say, too."""
+        """Send what `metrics` returns once a minute, and at the end: a server that lived for less has
+        something to say, too.
+        """
         if self._tasks is None:
             raise AssertionError("it is open")
         if self._plan.metrics:
@@ -100,7 +108,9 @@ class Telemetry:
             self._sender.note(event.record)
 
     async def _catch_up(self, written_at: datetime) -> None:
-        """Send what has ended since the last server wrote something down, as far as that was not put down itself."""
+        """Send what has ended since the last server wrote something down, as far as that was not put down
+        itself.
+        """
         since = max(written_at - _OVERLAP, datetime.now(UTC) - _LONGEST)
         try:
             for record in await self._engine.queries.ended_since(since, limit=self._sender.most):
@@ -115,5 +125,7 @@ class Telemetry:
 
 
 def _instance(layout: Layout) -> str:
-    """Return what tells the server of this state folder from others: nothing that a path or a host's name could be read from."""
+    """Return what tells the server of this state folder from others: nothing that a path or a host's name
+    could be read from.
+    """
     return hashlib.blake2b(os.fsencode(f"{os.uname().nodename} {layout.root}"), digest_size=16).hexdigest()

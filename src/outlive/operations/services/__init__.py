@@ -1,1 +1,4 @@
-"""Services: processes that a project wants to run. What is declared, what is asked for, and how their life goes on. Pure."""
+"""Services: processes that a project wants to run.
+
+What is declared, what is asked for, and how their life goes on. Pure.
+"""

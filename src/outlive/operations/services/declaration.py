@@ -1,7 +1,8 @@
-"""What a project declares of a service: `ServiceRequest`, and what all services of a project need of each other. Pure.
+"""What a project declares of a service: `ServiceRequest`, and what all services of a project need of each
+other. Pure.
 
-A project's file and every door's request hold the same members, declared here once. Reading the file belongs to
-`config.services`; what follows from a declaration while the service lives to `machine`.
+A project's file and every door's request hold the same members, declared here once. Reading the file belongs
+to `config.services`; what follows from a declaration while the service lives to `machine`.
 """
 
 import difflib
@@ -19,13 +20,15 @@ from outlive.operations.requests import MAX_S, Count, ProfileName, ProjectFolder
 from outlive.operations.start import LimitsRequest, check_variables, check_words
 
 _is_named = re.compile(NAME_PATTERN).fullmatch
-# More than a project of a person has; each service that runs is followed by a client over a connection of its own.
+# More than a project of a person has; each service that runs is followed by a client over a connection of its
+# own.
 MAX_SERVICES = 64
 # Of their processes: the tag with the service's name, and the door that has started them.
 SERVICE_TAG = "service"
 SERVICES_DOOR = "services"
 _MAX_PORT = 65535
-# Loopback only, and no user name, space or control character: nothing of it can mean another host, or a second request.
+# Loopback only, and no user name, space or control character: nothing of it can mean another host, or a
+# second request.
 _read_address = re.compile(r"http://(localhost|127\.0\.0\.1|\[::1\])(?::([0-9]{1,5}))?(/[!-~]*)?").fullmatch
 
 Port = Annotated[int, Meta(ge=1, le=_MAX_PORT)]
@@ -72,7 +75,8 @@ def split_address(address: str) -> tuple[str, int, str]:
 
 
 class Backoff(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
-    """How long a service rests before it is started again: `first`, then twice as long each time, up to `most`.
+    """How long a service rests before it is started again: `first`, then twice as long each time, up to
+    `most`.
 
     One that ran for at least `most` begins with `first` again.
     """
@@ -153,8 +157,8 @@ def check_services(services: Mapping[str, ServiceRequest]) -> None:
     """Let services pass of which each can start at some time.
 
     Raises:
-        InvalidRequest: A name is none, a service waits for one that is not there, or some wait for each other; the
-            message names the service and the member.
+        InvalidRequest: A name is none, a service waits for one that is not there, or some wait for each
+            other; the message names the service and the member.
     """
     if not services:
         raise InvalidRequest("invalid_params", "services: there is none.")
@@ -209,7 +213,10 @@ def with_needed(names: Iterable[str], services: Mapping[str, ServiceRequest]) ->
 
 
 def _ring(services: Mapping[str, ServiceRequest]) -> list[str]:
-    """Return services of which each waits for the next one, the first once more at the end; nothing where there is no ring."""
+    """Return services of which each waits for the next one, the first once more at the end.
+
+    Nothing where there is no ring.
+    """
     done: set[str] = set()
     for start in services:
         path: list[str] = []

@@ -1,9 +1,10 @@
 """The life of a project's services: `Stack`, what each of them does now, and what is to be done next. Pure.
 
-Whatever happens (a request, a start, an end, the time) goes in with the moment `now`; what has to be done comes out as
-effects, which the engine carries out (`engine.services`). The stack is all that a later server needs to go on: moments are Unix
-seconds, so that a rest that began before a crash ends when it would have ended, and the id of a process is chosen, and kept, before the
-process is started: repeating that start starts nothing twice.
+Whatever happens (a request, a start, an end, the time) goes in with the moment `now`; what has to be done
+comes out as effects, which the engine carries out (`engine.services`). The stack is all that a later server
+needs to go on: moments are Unix seconds, so that a rest that began before a crash ends when it would have
+ended, and the id of a process is chosen, and kept, before the process is started: repeating that start starts
+nothing twice.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -101,7 +102,9 @@ Effect = StartService | AskToEnd | KillProcess | WatchReadiness
 
 
 class ServiceEnd(msgspec.Struct, kw_only=True, frozen=True):
-    """How a process has ended; `ran_s` is how long it ran. Both codes None: nothing knows, or it was never started.
+    """How a process has ended; `ran_s` is how long it ran.
+
+    Both codes None: nothing knows, or it was never started.
 
     `is_cancelled`: a caller has ended it by itself, and not by way of its service.
     """
@@ -127,7 +130,10 @@ class Stack:
     def __init__(
         self, services: Mapping[str, ServiceState], *, ids: Callable[[], str], grace_s: float = _GRACE_S
     ) -> None:
-        """Take what is known; `ids` makes the id of a new process. `grace_s` is for services that name none."""
+        """Take what is known; `ids` makes the id of a new process.
+
+        `grace_s` is for services that name none.
+        """
         self.services = dict(services)
         self._ids = ids
         self._grace_s = grace_s
@@ -156,7 +162,8 @@ class Stack:
     # -- what is asked for
 
     def up(self, declared: Mapping[str, ServiceRequest], names: Iterable[str], now: float) -> list[Effect]:
-        """Make what runs what is declared: start what is new or has ended, restart what has changed, stop what is gone.
+        """Make what runs what is declared: start what is new or has ended, restart what has changed, stop
+        what is gone.
 
         Args:
             declared: All services of the project.
@@ -187,7 +194,9 @@ class Stack:
         return self._go_on(now)
 
     def down(self, names: Iterable[str], now: float, *, grace_s: float | None = None) -> list[Effect]:
-        """Stop services, those that wait for others first; none named: all. `grace_s` takes the place of each one's own.
+        """Stop services, those that wait for others first; none named: all.
+
+        `grace_s` takes the place of each one's own.
 
         A shorter grace also counts for what is being stopped already.
         """
@@ -223,7 +232,9 @@ class Stack:
         return self._go_on(now) + _watched(name, one)
 
     def found(self, name: str, process_id: str, now: float) -> list[Effect]:
-        """Take over that a process of an earlier server's time lives, and go on with it where that server has ended."""
+        """Take over that a process of an earlier server's time lives, and go on with it where that server has
+        ended.
+        """
         one = self._of(name, process_id)
         if one is None:
             return []

@@ -78,8 +78,8 @@ class ServiceView(AnswerMembers, kw_only=True, frozen=True):
     state: Annotated[
         ServicePhase,
         Meta(
-            description="waiting (for others), starting, running (not ready yet), ready, backing_off, stopping, stopped, "
-            "failed or done (ended with 0)."
+            description="waiting (for others), starting, running (not ready yet), ready, backing_off, "
+            "stopping, stopped, failed or done (ended with 0)."
         ),
     ]
     command: str

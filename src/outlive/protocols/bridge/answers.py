@@ -1,13 +1,16 @@
-"""What an extension sends: `parse_message` makes one value of each text frame and never raises (promises S3.3, S3.3.broken).
+"""What an extension sends: `parse_message` makes one value of each text frame and never raises (promises
+S3.3, S3.3.broken).
 
-The peer is another party's program: ids, names and texts are bounded, and made printable where people read them. What an
-answer means for a request is decided in `requests`.
+The peer is another party's program: ids, names and texts are bounded, and made printable where people read
+them. What an answer means for a request is decided in `requests`.
 """
 
 import json
 from dataclasses import dataclass
 
 import msgspec
+
+from outlive.core.documents import decode_json
 
 MAX_ID = 256  # characters of an id; a longer text is no id
 MAX_NAME = 200  # characters; longer texts are cut, here and below
@@ -169,7 +172,9 @@ def _wanted(request_id: str, wanted: _Wanted) -> Message:
 
 
 def _envelope(frame: bytes) -> _BridgeEnvelope:
-    """Return the members of a message; half of a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
+    """Return the members of a message.
+
+    Half of a surrogate pair, which JavaScript makes by cutting a text, becomes "?".
 
     Raises:
         ValueError: The frame is no JSON object.
@@ -180,7 +185,7 @@ def _envelope(frame: bytes) -> _BridgeEnvelope:
         raise
     except msgspec.DecodeError:
         # Python's own decoder accepts the halves; any other fault it refuses, too.
-        whole = json.dumps(json.loads(frame), ensure_ascii=False).encode("utf-8", "replace")
+        whole = json.dumps(decode_json(frame), ensure_ascii=False).encode("utf-8", "replace")
         return _ENVELOPE.decode(whole)
 
 

@@ -1,10 +1,13 @@
-"""What is sent to an extension, and which answer belongs to which request (`RequestMatcher`). No I/O, no clock.
+"""What is sent to an extension, and which answer belongs to which request (`RequestMatcher`).
 
-Each function returns the UTF-8 bytes of one message: the four requests of the documented protocol, and messages that only our
-own extension gets. A `request_id` is never used again; answers repeat it.
+No I/O, no clock.
 
-`RequestMatcher` serves one connection. An answer ends its request once. One that comes again, too late, or without a request is
-distinguished for the log, and changes nothing (promise S3.3). Time limits are the caller's, which then calls `expire`.
+Each function returns the UTF-8 bytes of one message: the four requests of the documented protocol, and
+messages that only our own extension gets. A `request_id` is never used again; answers repeat it.
+
+`RequestMatcher` serves one connection. An answer ends its request once. One that comes again, too late, or
+without a request is distinguished for the log, and changes nothing (promise S3.3). Time limits are the
+caller's, which then calls `expire`.
 """
 
 from collections import OrderedDict
@@ -32,7 +35,9 @@ def create_terminal(request_id: str, name: str) -> bytes:
 
 
 def execute(request_id: str, terminal_id: str, command: str) -> bytes:
-    """Ask for a command to be typed, always into a terminal that the extension itself has named (promise S3.5)."""
+    """Ask for a command to be typed, always into a terminal that the extension itself has named (promise
+    S3.5).
+    """
     return _message("execute", request_id, command=command, terminalId=terminal_id)
 
 
@@ -113,7 +118,6 @@ class RequestMatcher:
     """The requests that wait for an answer, by id."""
 
     def __init__(self) -> None:
-        """Begin without requests."""
         self._open: dict[str, RequestKind] = {}
         self._ended: OrderedDict[str, _Why] = OrderedDict()
 
@@ -128,7 +132,10 @@ class RequestMatcher:
         self._open[request_id] = kind
 
     def take(self, answer: Answer) -> Settled | Ignored:
-        """Find the request of an answer. An answer of the wrong kind ends it, too: no other answer will come."""
+        """Find the request of an answer.
+
+        An answer of the wrong kind ends it, too: no other answer will come.
+        """
         request_id = answer.request_id
         kind = None if request_id is None else self._open.get(request_id)
         if request_id is None or kind is None:
@@ -149,7 +156,8 @@ class RequestMatcher:
         return True
 
     def _end(self, request_id: str, why: _Why) -> None:
-        # Bounded: the oldest id is forgotten, and a very late answer to it counts as one that was never asked for.
+        # Bounded: the oldest id is forgotten, and a very late answer to it counts as one that was never asked
+        # for.
         del self._open[request_id]
         self._ended[request_id] = why
         if len(self._ended) > _REMEMBERED:

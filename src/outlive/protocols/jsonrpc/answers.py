@@ -4,7 +4,8 @@ Messages that carry output are in `output`; the members of each message are decl
 
 `ERROR_NUMBERS` is the one table from error slugs (`core.errors.SLUGS`) to JSON-RPC numbers, promise S0.11.
 
-A test fails when a slug is missing here. Numbers from -32000 to -32099 are the server's own (JSON-RPC 2.0, section 5.1).
+A test fails when a slug is missing here. Numbers from -32000 to -32099 are the server's own (JSON-RPC 2.0,
+section 5.1).
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,6 +117,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "process_limit": _FAILED,
         "audit_unavailable": _FAILED,
         "disk_full": _FAILED,
+        "disk_silent": _FAILED,
         "read_only": _FAILED,
         "folder_gone": _FAILED,
         # A part that has to answer did not: keeper, node, server.
@@ -136,7 +138,9 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "cursor_expired": _INVALID_PARAMS,
         "store_corrupt": _FAILED,
         "config_invalid": _FAILED,
+        "protocol_mismatch": _FAILED,
         "state_folder": _FAILED,
+        "state_format": _FAILED,
         "port_taken": _FAILED,
         "server_running": _FAILED,
         "unsupported_platform": _FAILED,
@@ -171,8 +175,9 @@ def encode_notification(method: str, params: Mapping[str, object]) -> bytes:
 def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str) -> bytes:
     """Return `process.<word>`: started, paused, resumed, cancelled or completed (promises S0.5, S0.8, S0.10).
 
-    All have the same members; `status` is the word itself, except that a process is "completed" only with exit code 0 and
-    complete output, and otherwise "failed". Only a completion has an exit code, an error, or `output_lost`.
+    All have the same members; `status` is the word itself, except that a process is "completed" only with
+    exit code 0 and complete output, and otherwise "failed". Only a completion has an exit code, an error, or
+    `output_lost`.
     """
     status, exit_code, error = word, None, None
     if word == "completed":
@@ -193,7 +198,9 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
 
 
 def encode_queued(record: ProcessRecord) -> bytes:
-    """Return `process.queued`: what a process waits for before it starts, and what has to be done for that."""
+    """Return `process.queued`: what a process waits for before it starts, and what has to be done for
+    that.
+    """
     params: QueuedMembers = {
         "status": "queued",
         "process_id": record.process_id,
@@ -243,7 +250,9 @@ EVENT_NAMES: tuple[EventName, ...] = get_args(EventName)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events a client wants; None is no condition. An event about no process passes only without conditions.
+    """Which events a client wants; None is no condition.
+
+    An event about no process passes only without conditions.
 
     `is_distinct`: no `closed` where `ended` has shown the process closed already.
     """

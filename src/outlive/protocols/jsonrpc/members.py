@@ -1,8 +1,10 @@
-"""Every object that JSON-RPC sends, with the types of its members: results of methods and parameters of notifications. Pure.
+"""Every object that JSON-RPC sends, with the types of its members: results of methods and parameters of
+notifications. Pure.
 
-Each is declared once, here. The type checker compares the code that makes an object with its declaration; docs/messages.md is made
-from the declarations, and a test compares them with what comes over a socket. They are plain dicts at run time, so that one
-`orjson.dumps` encodes them. A member that is `NotRequired` is present only where it applies; every other one always is.
+Each is declared once, here. The type checker compares the code that makes an object with its declaration;
+docs/messages.md is made from the declarations, and a test compares them with what comes over a socket. They
+are plain dicts at run time, so that one `orjson.dumps` encodes them. A member that is `NotRequired` is
+present only where it applies; every other one always is.
 """
 
 from collections.abc import Mapping
@@ -120,7 +122,7 @@ class ProcessMembers(TypedDict):
     unknown: NotRequired[Annotated[bool, Meta(description="Always true.")]]
     reachable: NotRequired[Annotated[bool, Meta(description="Always false.")]]
     waiting: NotRequired[
-        Annotated[Literal["input", "password"], Meta(description="Where it is watched and waits for that.")]
+        Annotated[Literal["input", "password"], Meta(description="Where it waits for that.")]
     ]
     at_prompt: NotRequired[
         Annotated[bool, Meta(description="Always true: it waits for its next command, as a shell does.")]
@@ -160,7 +162,10 @@ class RerunMembers(StartedMembers):
         Annotated[
             bool,
             Meta(
-                description="Always true: the environment that its caller gave it was stored nowhere, and it has the server's."
+                description=(
+                    "Always true: the environment that its caller gave it was stored nowhere, and it "
+                    "has the server's."
+                )
             ),
         ]
     ]
@@ -225,7 +230,9 @@ class PageMembers(TypedDict):
 
 
 class StandingMembers(TypedDict):
-    """What an approval for always would be about: exactly these words of each command, in this project's real folder."""
+    """What an approval for always would be about: exactly these words of each command, in this project's real
+    folder.
+    """
 
     project: str
     commands: list[list[str]]
@@ -293,6 +300,7 @@ class ConnectedMembers(TypedDict):
 
     session_id: str
     version: str
+    protocol: int
     capabilities: CapabilityMembers
     resumed: bool
     processes: list[ProcessMembers]
@@ -309,7 +317,10 @@ class QueuedMembers(TypedDict):
 
 
 class ChangeMembers(TypedDict):
-    """A change of a process's state. Members that do not apply are null, so that clients can rely on their presence."""
+    """A change of a process's state.
+
+    Members that do not apply are null, so that clients can rely on their presence.
+    """
 
     status: str
     pid: int | None

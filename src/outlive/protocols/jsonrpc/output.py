@@ -1,17 +1,20 @@
 r"""The messages that carry output: one by one (obviously right), and many lines at once (fast): `LineFramer`.
 
-Each frame has `process_id` and `end`, the bytes of its stream that were delivered so far (promises S0.6, S0.7, S0.20).
+Each frame has `process_id` and `end`, the bytes of its stream that were delivered so far (promises S0.6,
+S0.7, S0.20).
 
-`LineFramer.frames` is the one hot function of the product. It returns exactly the bytes that `line_frame` would return line by
-line, for about a twentieth of the price (about 0.16 us a line); a property test compares the two. It can be replaced: no other
-code depends on how it works.
+`LineFramer.frames` is the one hot function of the product. It returns exactly the bytes that `line_frame`
+would return line by line, for about a twentieth of the price (about 0.16 us a line); a property test compares
+the two. It can be replaced: no other code depends on how it works.
 
-How: the whole chunk goes through one `orjson.dumps`, every newline replaced by a mark that JSON does not escape, and is split at
-the mark. The `end` integers go through one `orjson.dumps` of a list, split at the comma. The frame header comes from a table by
-length, together with everything constant around it. A frame is then four pieces
+How: the whole chunk goes through one `orjson.dumps`, every newline replaced by a mark that JSON does not
+escape, and is split at the mark. The `end` integers go through one `orjson.dumps` of a list, split at the
+comma. The frame header comes from a table by length, together with everything constant around it. A frame is
+then four pieces
     }} + header + {"jsonrpc":...,"data":"  |  <text>  |  \n","truncated":false,"process_id":"...","end":  |  <end>
-(the closing braces of a frame are part of the next one's header), laid out by slice assignment and joined once.
-"""
+(the closing braces of a frame are part of the next one's header), laid out by slice assignment and joined
+once.
+"""  # noqa: E501 -- lines of a table, or of another language
 
 import codecs
 from bisect import bisect_left
@@ -71,7 +74,9 @@ def output_message(
 def line_frame(
     process_id: str, stream: int, line: bytes, *, end: int, is_partial: bool = False, redacted: int = 0
 ) -> bytes:
-    """Return the frame of one line, unchanged (with its newline, if it has one) except that invalid UTF-8 is replaced."""
+    """Return the frame of one line, unchanged (with its newline, if it has one) except that invalid UTF-8 is
+    replaced.
+    """
     text = line.decode("utf-8", "replace")
     return text_frame(
         output_message(process_id, stream, data=text, end=end, is_partial=is_partial, redacted=redacted)
@@ -79,7 +84,9 @@ def line_frame(
 
 
 def cut_line(first: bytes, max_line_bytes: int) -> str:
-    """Return the visible part of a line that is too long: its first part, cut at the end of a character, and "..."."""
+    """Return the visible part of a line that is too long: its first part, cut at the end of a character, and
+    "...".
+    """
     return decode_whole(first[:max_line_bytes])[0] + _CUT_MARK
 
 
@@ -109,10 +116,11 @@ def shortened_line_frame(
 
 
 def decode_whole(data: bytes) -> tuple[str, int]:
-    """Return the text of `data` without an unfinished last character, and how many bytes that text stands for.
+    """Return the text of `data` without an unfinished last character, and how many bytes that text stands
+    for.
 
-    Invalid bytes become U+FFFD exactly where decoding the whole stream would put them: an unfinished sequence is left out
-    only as long as more bytes could still complete it.
+    Invalid bytes become U+FFFD exactly where decoding the whole stream would put them: an unfinished sequence
+    is left out only as long as more bytes could still complete it.
     """
     return codecs.utf_8_decode(data, "replace")  # not final: an unfinished character is not consumed
 
@@ -125,8 +133,8 @@ def text_output_frame(process_id: str, stream: int, text: str, *, end: int, reda
 def binary_output_frame(process_id: str, stream: int, data: bytes, *, end: int, redacted: int = 0) -> bytes:
     r"""Return the binary frame of a piece of output (`output` "binary").
 
-    Layout: the JSON of a `process.output` notification without its `data` member, one newline (0x0A, which JSON
-    text in this form never contains), then the raw bytes up to the end of the frame.
+    Layout: the JSON of a `process.output` notification without its `data` member, one newline (0x0A, which
+    JSON text in this form never contains), then the raw bytes up to the end of the frame.
     """
     return binary_frame(
         output_message(process_id, stream, data=None, end=end, redacted=redacted) + b"\n" + data
@@ -145,7 +153,9 @@ _MAX_TABLE = 2048  # lengths kept in a table: some 400 KB at most, computed agai
 
 
 class _HeadTable(dict[int, bytes]):
-    """By length of the escaped text: the previous frame's closing braces, the frame header, and what precedes the text."""
+    """By length of the escaped text: the previous frame's closing braces, the frame header, and what precedes
+    the text.
+    """
 
     __slots__ = ("_extra", "_prefix")
 
@@ -164,12 +174,13 @@ class _HeadTable(dict[int, bytes]):
 
 
 class FrameHeads:
-    """The header tables of both streams, one object for the whole server: they do not depend on the process."""
+    """The header tables of both streams, one object for the whole server: they do not depend on the
+    process.
+    """
 
     __slots__ = ("_tables",)
 
     def __init__(self) -> None:
-        """Begin with empty tables; they fill with the lengths that occur."""
         self._tables: dict[tuple[int, int], _HeadTable] = {}
 
     def table(self, stream: int, digits: int) -> dict[int, bytes]:
@@ -194,7 +205,8 @@ class LineFramer:
         self._take_table(1)
 
     def frames(self, chunk: bytes, start: int, *, max_line_bytes: int) -> tuple[bytes, int] | None:
-        r"""Return one text frame for each of the first `MAX_LINES` lines of `chunk`, and the offset behind them.
+        r"""Return one text frame for each of the first `MAX_LINES` lines of `chunk`, and the offset behind
+        them.
 
         None when one of these lines is longer than `max_line_bytes`.
 
@@ -215,7 +227,8 @@ class LineFramer:
         if len(texts) > MAX_LINES:
             del texts[MAX_LINES:]  # the rest, which the split has left in one piece
         lengths = list(map(len, texts))
-        # Escaping and replacing never shorten a text: an equal total means that every line has kept its length.
+        # Escaping and replacing never shorten a text: an equal total means that every line has kept its
+        # length.
         is_plain = len(escaped) == len(chunk) + len(_QUOTES)
         sizes = lengths if is_plain else list(map(len, _contents(chunk)))
         if len(chunk) > max_line_bytes and max(sizes) > max_line_bytes:
@@ -229,7 +242,8 @@ class LineFramer:
         if ends[0] < self._least or ends[-1] >= self._bound:
             self._take_table(len(str(ends[0])))
             if ends[-1] >= self._bound:
-                # Once for each power of ten: from there on `end` has one more digit, and headers another length.
+                # Once for each power of ten: from there on `end` has one more digit, and headers another
+                # length.
                 border = bisect_left(ends, self._bound)
                 return self._join(texts[:border], lengths[:border], ends[:border]) + self._join(
                     texts[border:], lengths[border:], ends[border:]

@@ -1,8 +1,9 @@
 """Parameters of the methods that start and look, as msgspec structs: unknown members are ignored.
 
-What other frontends take, too, is inherited from `outlive.operations`; here stands what only JSON-RPC has. Parameters of methods
-that act on one process are declared beside those methods (`frontends.jsonrpc.controls`). Member names are
-the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace` and `wait_s` are seconds.
+What other frontends take, too, is inherited from `outlive.operations`; here stands what only JSON-RPC has.
+Parameters of methods that act on one process are declared beside those methods
+(`frontends.jsonrpc.controls`). Member names are the wire's (promises S0.3, S0.10, S0.19); `timeout`, `grace`
+and `wait_s` are seconds.
 """
 
 import base64
@@ -37,8 +38,8 @@ _LineBytes = Annotated[int, Meta(ge=1, le=MAX_LINE_BYTES)]
 ProcessIdMember = Annotated[
     str | None,
     Meta(
-        description="Its id, name, short id (p7), command id, the end of its id, its pid, or @last; the one that runs in this "
-        "session, if left out."
+        description="Its id, name, short id (p7), command id, the end of its id, its pid, or @last; the one "
+        "that runs in this session, if left out."
     ),
 ]
 ProjectMember = Annotated[
@@ -60,7 +61,10 @@ class GetParams(ProcessParams, kw_only=True, frozen=True):
 
 
 class ExecuteParams(StartOptions, kw_only=True, frozen=True):
-    """`execute`: a shell line or an argument vector, and how to run it; repeated with one `process_id` it runs once."""
+    """`execute`: a shell line or an argument vector, and how to run it.
+
+    Repeated with one `process_id` it runs once.
+    """
 
     process_id: Annotated[str | None, Meta(description="Its name, a ULID in lower case.")] = None
     command: Annotated[str | None, Meta(description="A shell line, of any length.")] = None
@@ -81,7 +85,9 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
     output_session: Annotated[
         str | None,
         Meta(
-            description="Another open session of the same principal, which gets its output instead of this one."
+            description=(
+                "Another open session of the same principal, which gets its output instead of this one."
+            )
         ),
     ] = None
     raw: Annotated[bool, Meta(description="Hide no secrets in it; needs the scope admin.")] = False
@@ -92,7 +98,9 @@ class ExecuteParams(StartOptions, kw_only=True, frozen=True):
     traceparent: Annotated[
         str | None,
         Meta(
-            description="The span in which it is started (W3C Trace Context); one that is invalid counts as none."
+            description=(
+                "The span in which it is started (W3C Trace Context); one that is invalid counts as none."
+            )
         ),
     ] = None
 
@@ -218,7 +226,10 @@ class EventsParams(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class WaitParams(ProcessParams, kw_only=True, frozen=True):
-    """`wait`: until the process is complete, its streams closed, or it waits for input; at most `wait_s` seconds."""
+    """`wait`: until the process is complete, its streams closed, or it waits for input.
+
+    At most `wait_s` seconds.
+    """
 
     until: WaitUntil = "complete"
     wait_s: Annotated[float, Meta(ge=0, le=3600)] = 45.0
@@ -229,7 +240,10 @@ _ENCODED = ("line", "argv", "script", "cwd", "env", "env_secrets")
 
 
 def _from_base64(words: object) -> object:
-    """Return words, or variables, with the bytes of each as text; those that are no UTF-8 as PEP 383 has it."""
+    """Return words, or variables, with the bytes of each as text.
+
+    Those that are no UTF-8 as PEP 383 has it.
+    """
     if isinstance(words, Mapping):
         return {_from_base64(name): _from_base64(value) for name, value in words.items()}
     if isinstance(words, tuple):

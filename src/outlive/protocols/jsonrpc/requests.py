@@ -1,7 +1,8 @@
-"""Frames to requests (JSON-RPC 2.0, sections 4 and 6), and what a returning client says in its URL (`Resumption`).
+"""Frames to requests (JSON-RPC 2.0, sections 4 and 6), and what a returning client says in its URL
+(`Resumption`).
 
-A frame is one request, one refusal, or a batch of both. Parameters stay undecoded bytes here: `params` checks them once the
-method is known. The URL is `?session_id=…&cursor=…&output=…` (promise S0.14).
+A frame is one request, one refusal, or a batch of both. Parameters stay undecoded bytes here: `params` checks
+them once the method is known. The URL is `?session_id=…&cursor=…&output=…` (promise S0.14).
 """
 
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ import msgspec
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
 from outlive.protocols.jsonrpc.params import OutputMode
+from outlive.protocols.request_ids import find_request_id
 
 MAX_BATCH = 1000  # requests in one array; their bytes are bounded by the frame's size
 MAX_BATCH_ANSWER_BYTES = 16 * 1024 * 1024  # of all its answers; what is asked behind them is refused
@@ -24,7 +26,9 @@ _ID_STARTS = b'"-0123456789n'  # a string, a number or null; section 4 allows no
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A well-formed request. `request_id` is the JSON text of the id, None for a notification; `params` JSON text.
+    """A well-formed request.
+
+    `request_id` is the JSON text of the id, None for a notification; `params` JSON text.
 
     `payload` are the bytes behind the JSON of a binary frame; None for a request that came as text.
     """
@@ -59,7 +63,8 @@ class Batch:
     entries: tuple[Request | RequestRefusal, ...]
 
 
-# The usual request, decoded in one step; whatever does not fit is looked at member by member to find the right error.
+# The usual request, decoded in one step; whatever does not fit is looked at member by member to find the
+# right error.
 class _Flawless(msgspec.Struct):
     jsonrpc: Literal["2.0"]
     method: str
@@ -98,8 +103,9 @@ def parse_frame(text: str) -> Request | RequestRefusal | Batch:
 def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
     """Return what a binary frame asks for; never raises.
 
-    Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then bytes up to the end
-    of the frame: the same form as binary output. These bytes are not copied, so the frame must not change afterwards.
+    Such a frame is the JSON text of one request, one newline (0x0A, which that JSON does not contain), then
+    bytes up to the end of the frame: the same form as binary output. These bytes are not copied, so the frame
+    must not change afterwards.
     """
     # The first newline ends the JSON, since JSON text of a request on one line contains none.
     end = frame.find(b"\n")
@@ -128,7 +134,9 @@ def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
     except (msgspec.DecodeError, RecursionError) as error:
         # msgspec names the byte; a nesting that is too deep for the stack counts as no JSON, too.
         sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
-        return RequestRefusal(request_id=NULL_ID, error=ProtocolViolation("parse_error", f"{sentence}."))
+        found = find_request_id(text.encode(errors="replace"))
+        request_id = NULL_ID if found is None else msgspec.json.encode(found)
+        return RequestRefusal(request_id=request_id, error=ProtocolViolation("parse_error", f"{sentence}."))
     if isinstance(parsed, _Envelope):
         return _request(parsed)
     if not parsed:
@@ -176,8 +184,9 @@ _MAX_CURSORS = 1000  # in one URL
 class Resumption:
     """Where to continue.
 
-    `cursor` belongs to the process that the session started last, `named` to the processes that it names; the output of a
-    process with neither is sent from its beginning. `output` None keeps each process's own way of output.
+    `cursor` belongs to the process that the session started last, `named` to the processes that it names; the
+    output of a process with neither is sent from its beginning. `output` None keeps each process's own way of
+    output.
     """
 
     session_id: str = ""
@@ -187,7 +196,8 @@ class Resumption:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> "Resumption":
-        """Read the members of a query string; `cursor` is one cursor or "process_id:cursor,process_id:cursor".
+        """Read the members of a query string; `cursor` is one cursor or
+        "process_id:cursor,process_id:cursor".
 
         Raises:
             InvalidRequest: A text is no cursor, or the output mode is unknown.

@@ -132,7 +132,8 @@ def approval_view(
         script: Its script, or the beginning of it;
         script_bytes: and the script's whole length.
         env: The variables that the caller has set (None: removed), with or without redacted values.
-        redacted: How many secrets and values in it are redacted; `command` repeats those of the words, and does not count.
+        redacted: How many secrets and values in it are redacted; `command` repeats those of the words, and
+            does not count.
     """
     approval = record.approval
     view: ApprovalMembers = {
@@ -185,8 +186,9 @@ def stats_view(seen: Observation) -> StatsMembers:
 class Piece:
     """A part of one stream that ends at offset `end`; `data` None stands for released output from `start` on.
 
-    `redacted`: how many secrets it shows redacted of which no earlier piece has shown a part. `time_ns`: when its first byte was
-    written (Unix), within a tenth of a second; 0 where that is not asked for, or not known.
+    `redacted`: how many secrets it shows redacted of which no earlier piece has shown a part. `time_ns`: when
+    its first byte was written (Unix), within a tenth of a second; 0 where that is not asked for, or not
+    known.
     """
 
     stream: int
@@ -202,9 +204,9 @@ def page_view(
 ) -> tuple[list[ChunkMembers], Cursor]:
     """Return the `chunks` of a page and the cursor behind it.
 
-    A character that the end of a chunk cuts moves into its stream's next chunk, and at the end of the page to the next page (the
-    cursor is then before it), so that the joined texts are the decoded stream. `is_last`: nothing will follow, and an unfinished
-    character is shown as U+FFFD.
+    A character that the end of a chunk cuts moves into its stream's next chunk, and at the end of the page to
+    the next page (the cursor is then before it), so that the joined texts are the decoded stream. `is_last`:
+    nothing will follow, and an unfinished character is shown as U+FFFD.
     """
     chunks: list[ChunkMembers] = []
     # By stream: the offset up to which it is shown, and the bytes of an unfinished character.

@@ -1,1 +1,4 @@
-"""The MCP tools: schemas as data, argument checks, results and every literal text. Pure; calls are in `frontends.mcp`."""
+"""The MCP tools: schemas as data, argument checks, results and every literal text.
+
+Pure; calls are in `frontends.mcp`.
+"""

@@ -1,8 +1,9 @@
 """Arguments of the MCP tools as msgspec structs; everything in a call is checked here, once. Pure.
 
-The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1, S1.10, S4.2, S4.13);
-`timeout`, `grace` and `wait_s` are seconds, `max_output` is bytes. Tool schemas are made from these structs. The documented tools ignore unknown
-members. Those of the lean tools are `lean`, those of the terminal tools `protocols.terminal.requests`, for all frontends alike.
+The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1,
+S1.10, S4.2, S4.13); `timeout`, `grace` and `wait_s` are seconds, `max_output` is bytes. Tool schemas are made
+from these structs. The documented tools ignore unknown members. Those of the lean tools are `lean`, those of
+the terminal tools `protocols.terminal.requests`, for all frontends alike.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from outlive.operations.requests import (
     convert_request,
 )
 from outlive.operations.start import RunOptions, check_words
-from outlive.protocols.mcp.lenient import accept_arguments
+from outlive.protocols.mcp.lenient import accept_arguments, whole_numbers
 
 _TreeTimeout = Annotated[
     WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
@@ -31,7 +32,10 @@ SHOWN_BYTES = 30_000
 _MaxOutput = Annotated[
     Annotated[int, Meta(ge=1)] | None,
     Meta(
-        description=f"Bytes of each stream that the answer shows, head and tail: {SHOWN_BYTES} unless you ask for more.",
+        description=(
+            f"Bytes of each stream that the answer shows, head and tail: {SHOWN_BYTES} unless you "
+            "ask for more."
+        ),
     ),
 ]
 
@@ -122,11 +126,13 @@ _Arguments = TypeVar("_Arguments", bound=msgspec.Struct)
 def read_arguments(
     raw: Mapping[str, object], shape: type[_Arguments], *, listed: Sequence[str] | None = None
 ) -> _Arguments:
-    """Return checked arguments; those of a tool for models, of which some are `listed`, as models send them (`lenient`).
+    """Return checked arguments.
+
+    Those of a tool for models, of which some are `listed`, as models send them (`lenient`).
 
     Raises:
-        InvalidRequest: One is missing, unknown (where the shape forbids that), of the wrong type or impossible; the
-            message names it, the hint lists the tool's arguments.
+        InvalidRequest: One is missing, unknown (where the shape forbids that), of the wrong type or
+            impossible; the message names it, the hint lists the tool's arguments.
     """
     # Once at the edge: every later answer, log line and record can then be encoded.
     try:
@@ -134,9 +140,12 @@ def read_arguments(
     except TypeError as error:  # half of a surrogate pair, a number of 30 digits: neither can be run or shown
         hint = "Send well-formed Unicode and numbers of 64 bits."
         raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
+    # null is what leaving it out means, wherever it is not a value of its own inside an object.
+    members = {name: value for name, value in raw.items() if value is not None}
     try:
-        members = dict(raw) if listed is None else accept_arguments(raw, shape, listed=listed)
-        return convert_request(members, shape, is_text=listed is not None)
+        if listed is not None:
+            members = accept_arguments(members, shape, listed=listed)
+        return convert_request(whole_numbers(members), shape, is_text=listed is not None)
     except InvalidRequest as error:
         names = ", ".join(listed or [field.encode_name for field in msgspec.structs.fields(shape)])
         hint = f"The tool's arguments are: {names}." if names else "The tool takes no arguments."

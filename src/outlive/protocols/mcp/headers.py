@@ -1,7 +1,9 @@
-"""The first line of a lean answer: what has become of a process, in as few words as a model needs. Pure (promise S4.13.answers).
+"""The first line of a lean answer: what has become of a process, in as few words as a model needs.
 
-A complete answer says `[exit 0]` and nothing else. The short id stands there only where a later call may need it; what is as the
-caller asked (folder, backend) is not repeated.
+Pure (promise S4.13.answers).
+
+A complete answer says `[exit 0]` and nothing else. The short id stands there only where a later call may need
+it; what is as the caller asked (folder, backend) is not repeated.
 """
 
 from dataclasses import dataclass
@@ -52,7 +54,8 @@ class Circumstances:
 def header(record: ProcessRecord, now: Circumstances) -> str:
     """Return the line; a second one says what a person has to do where one has to."""
     state = now.end or (_end(record) if record.is_complete else _life(record, now))
-    # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of their weight.
+    # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of
+    # their weight.
     parts = [f"{now.name or record.short_id} {state}" if now.shows_id else state]
     if now.remark:
         parts.append(now.remark)
@@ -88,7 +91,10 @@ def before_words(failure: int | None) -> str:
 
 
 def _life(record: ProcessRecord, now: Circumstances) -> str:
-    """Return what a process does now; one that has ended counts as running until all of its output was read."""
+    """Return what a process does now.
+
+    One that has ended counts as running until all of its output was read.
+    """
     match record.state:
         case State.QUEUED:
             return _WAITS[record.waits_for or "group"]

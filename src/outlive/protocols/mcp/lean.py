@@ -1,7 +1,8 @@
 """Arguments of the lean tools (promise S4.13) as msgspec structs. Pure; `frontends.mcp.tools.lean` answers.
 
-The sentences are for models, and stand in each conversation: every word costs its readers. What a tool takes beyond its listed
-arguments (`table.Tool.listed`) works all the same. `lenient` turns what models send into these; what is left unknown is refused.
+The sentences are for models, and stand in each conversation: every word costs its readers. What a tool takes
+beyond its listed arguments (`table.Tool.listed`) works all the same. `lenient` turns what models send into
+these; what is left unknown is refused.
 """
 
 from typing import Annotated, Literal

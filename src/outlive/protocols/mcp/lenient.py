@@ -1,7 +1,8 @@
 """Arguments as models send them, turned into those that a tool takes (promise S4.13.lenient). Pure.
 
-Models repeat what other tools have taught them: "5" for 5, one id for a list of one, `cmd` for `command`, `action: "kill"`. Where only
-one thing can be meant, it is taken; everything else is refused with the arguments that there are, and the likeliest one first.
+Models repeat what other tools have taught them: "5" for 5, one id for a list of one, `cmd` for `command`,
+`action: "kill"`. Where only one thing can be meant, it is taken; everything else is refused with the
+arguments that there are, and the likeliest one first.
 """
 
 import difflib
@@ -78,18 +79,41 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
 )
 _CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNORECASE)
-# Characters of output in an answer: fewer hold no head, mark and tail, and a longer line than the most is read in pieces.
+# Characters of output in an answer: fewer hold no head, mark and tail, and a longer line than the most is
+# read in pieces.
 LEAST_BUDGET, MOST_BUDGET = 100, 1_000_000
 # The longest time that is taken without a unit: what is larger has mostly been meant as milliseconds.
 _DAY_S = 86_400
 
 
+# What a float holds exactly, one by one: a larger one has lost the digits that would make it a whole number.
+_MAX_EXACT = 2**53
+
+
+def whole_numbers(value: object) -> object:
+    """Return decoded JSON in which whole numbers are integers, wherever they stand: JSON does not tell 5.0
+    from 5.
+
+    A member that takes a float takes an integer as well.
+    """
+    match value:
+        case float():
+            return int(value) if value.is_integer() and abs(value) <= _MAX_EXACT else value
+        case list():
+            return [whole_numbers(one) for one in value]
+        case dict():
+            return {name: whole_numbers(one) for name, one in value.items()}
+        case _:
+            return value
+
+
 def accept_arguments(
     raw: Mapping[str, object], shape: type[msgspec.Struct], *, listed: Sequence[str]
 ) -> dict[str, object]:
-    """Return the arguments of a call with the names and types of `shape`, as far as only one thing can be meant.
+    """Return the arguments of a call with the names and types of `shape`, as far as only one thing can be
+    meant.
 
-    `listed` are those that the tool's schema shows.
+    None of them is null. `listed` are those that the tool's schema shows.
 
     Raises:
         InvalidRequest: An argument is unknown, or a time makes no sense; the hint says what the tool takes.
@@ -97,8 +121,6 @@ def accept_arguments(
     fields = {field.encode_name: field for field in msgspec.structs.fields(shape)}
     names = list(fields)
     found: dict[str, object] = {}
-    # null is what leaving it out means, wherever it is not a value of its own inside an object.
-    raw = {name: value for name, value in raw.items() if value is not None}
     # codex's older shell tool takes the words of a command as `command`.
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
@@ -111,6 +133,8 @@ def accept_arguments(
             text = f"{given[:40]!r} is another name for {name!r}, and both were sent."
             raise InvalidRequest("invalid_params", text, hint=f"Send {name!r} alone.")
         field = fields.get(name)
+        # Variables are texts: there, 3.0 is not 3.
+        value = value if isinstance(value, dict) else whole_numbers(value)  # noqa: PLW2901 -- the same number
         # By the name inside, which has the unit: what is said in milliseconds is read in its own way.
         found[name] = _VALUES.get(name if field is None else field.name, _unchanged)(value)
         if field is not None and get_origin(field.type) is Literal:
@@ -216,7 +240,8 @@ def _acted(value: object) -> object:
 def _bounded(value: object) -> object:
     """Return a command's time limit in seconds.
 
-    A plain number of more than a day is milliseconds that somebody took for seconds: only a unit says that it is meant.
+    A plain number of more than a day is milliseconds that somebody took for seconds: only a unit says that it
+    is meant.
 
     Raises:
         InvalidRequest: It is that, or no time.
@@ -239,7 +264,9 @@ def _timed(value: object) -> object:
 
 
 def _budgeted(value: object) -> object:
-    """Return a number of characters that an answer can have: what is too small or too large can only mean as few or as many as may be."""
+    """Return a number of characters that an answer can have: what is too small or too large can only mean as
+    few or as many as may be.
+    """
     number = int(value) if isinstance(value, str) and value.strip().isdecimal() else value
     if not isinstance(number, int) or isinstance(number, bool):
         return value

@@ -1,4 +1,5 @@
-"""What a relay tells the server of its host: `PROJECT_HEADER`, and the folder and environment that are passed on. Pure.
+"""What a relay tells the server of its host: `PROJECT_HEADER`, and the folder and environment that are passed
+on. Pure.
 
 Standard library only: the relay starts in a few milliseconds.
 """
@@ -12,8 +13,8 @@ MAX_ENVIRONMENT_BYTES = 64 * 1024  # as many as travel to the keeper beside a sp
 def passed_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """Return the variables that are passed on, and the names of those that are left out.
 
-    JSON carries no bytes that are no UTF-8 (PEP 383). Where all are too large together, the largest are left out first: it is
-    nearly always one alone that makes an environment too large.
+    JSON carries no bytes that are no UTF-8 (PEP 383). Where all are too large together, the largest are left
+    out first: it is nearly always one alone that makes an environment too large.
     """
     passed = {
         name: value for name, value in environ.items() if name and "=" not in name and _is_text(name + value)

@@ -1,8 +1,10 @@
-"""Records as the documented tools show them: the 13 keys of a command (promise S1.2) and their variants; and `WorkspaceState`.
+"""Records as the documented tools show them: the 13 keys of a command (promise S1.2) and their variants.
 
-`WorkspaceState` is what a workspace's shell leaves behind, read from the bytes that `workspace.bash` writes: the folder and a
-newline, then NAME=VALUE for each exported variable that is not as the caller's, NAME for each that is gone, each followed by a NUL;
-then "end".
+And `WorkspaceState`.
+
+`WorkspaceState` is what a workspace's shell leaves behind, read from the bytes that `workspace.bash` writes:
+the folder and a newline, then NAME=VALUE for each exported variable that is not as the caller's, NAME for
+each that is gone, each followed by a NUL; then "end".
 """
 
 import re
@@ -27,10 +29,11 @@ def command_status(
 ) -> dict[str, object]:
     """Return the 13 keys of promise S1.2.
 
-    `completed` says that the command ended by itself: it is false while it runs, and when it was ended or lost. A running command
-    has one key more, `running`, because its `success` is false (promise S1.5) although it has not failed. A command whose output
-    is incomplete is no success, and has `output_lost`. `reachable` is false while its node is away. `redacted` is the number of
-    secrets that are redacted in the streams or in the command, if there are any.
+    `completed` says that the command ended by itself: it is false while it runs, and when it was ended or
+    lost. A running command has one key more, `running`, because its `success` is false (promise S1.5)
+    although it has not failed. A command whose output is incomplete is no success, and has `output_lost`.
+    `reachable` is false while its node is away. `redacted` is the number of secrets that are redacted in the
+    streams or in the command, if there are any.
     """
     more = {} if record.is_complete else {"running": True}
     if record.output_lost:
@@ -58,7 +61,8 @@ def command_status(
 
 
 def still_running(record: ProcessRecord, *, waited_s: float) -> dict[str, object]:
-    """Return what replaces and extends the 13 keys in the answer of a call whose command goes on (promise S1.10).
+    """Return what replaces and extends the 13 keys in the answer of a call whose command goes on (promise
+    S1.10).
 
     `success` is null: a running command has neither failed nor succeeded.
     """
@@ -76,7 +80,9 @@ def _is_natural(record: ProcessRecord) -> bool:
 
 
 def error_sentence(record: ProcessRecord) -> str | None:
-    """Return why a command did not end by itself, or what has to be done so that it starts; None if neither applies."""
+    """Return why a command did not end by itself, or what has to be done so that it starts; None if neither
+    applies.
+    """
     if record.error is not None:
         return record.error
     if record.hint is not None:
@@ -107,7 +113,9 @@ def refusal(error: str, command: str | None) -> dict[str, object]:
 
 
 def status_word(record: ProcessRecord) -> str:
-    """Return the process tools' word for a process's state (promise W.state.rest), and whether it is paused."""
+    """Return the process tools' word for a process's state (promise W.state.rest), and whether it is
+    paused.
+    """
     return "running (paused)" if record.state is State.PAUSED else status_of(record)
 
 
@@ -115,7 +123,8 @@ _END = b"end"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 # execve(2): MAX_ARG_STRLEN with the final NUL. No shell can pass a longer variable to a program.
 _MAX_WORD_BYTES = 131_071
-# Variables that each shell and each terminal sets anew: the shell's depth, the last word, the folder, the window.
+# Variables that each shell and each terminal sets anew: the shell's depth, the last word, the folder, the
+# window.
 _OWN = frozenset({"SHLVL", "_", "PWD", "TERM", "LINES", "COLUMNS"})
 _STARTUP_FILE = "BASH_ENV"
 _OURS = "OUTLIVE_"  # our own variables belong to one process, and are not carried to the next
@@ -123,7 +132,8 @@ _OURS = "OUTLIVE_"  # our own variables belong to one process, and are not carri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkspaceState:
-    """A folder, as the shell named it (`pwd -L`), and how the next command's variables differ there from the caller's.
+    """A folder, as the shell named it (`pwd -L`), and how the next command's variables differ there from the
+    caller's.
 
     A variable of None is removed.
     """
@@ -133,7 +143,9 @@ class WorkspaceState:
 
 
 def carried_environment(variables: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return variables that go on in a workspace, and the two that tell its shell which they are (`workspace.bash`)."""
+    """Return variables that go on in a workspace, and the two that tell its shell which they are
+    (`workspace.bash`).
+    """
     carried = " ".join(name for name, value in variables.items() if value is not None)
     removed = " ".join(name for name, value in variables.items() if value is None)
     return {**variables, "OUTLIVE_CARRIED": carried, "OUTLIVE_REMOVED": removed}

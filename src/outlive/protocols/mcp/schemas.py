@@ -1,6 +1,9 @@
-"""The output schemas of the MCP tools, as data (promises S1.2, S1.6, S3.6, S4.5; MCP 2025-11-25, "Tools"). Pure.
+"""The output schemas of the MCP tools, as data (promises S1.2, S1.6, S3.6, S4.5; MCP 2025-11-25, "Tools").
 
-A tool without a schema here answers in text alone. What produces the answers is `results`, and `server.terminal_calls`.
+Pure.
+
+A tool without a schema here answers in text alone. What produces the answers is `results`, and
+`server.terminal_calls`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -9,12 +12,19 @@ Schema = dict[str, object]
 
 # The JSON types that occur often.
 _STRING: Schema = {"type": "string"}
-_NULLABLE: Schema = {"type": ["string", "null"]}
 _BOOLEAN: Schema = {"type": "boolean"}
 _NUMBER: Schema = {"type": "number"}
 _WHOLE: Schema = {"type": "integer"}
-_WHOLE_OR_NULL: Schema = {"type": ["integer", "null"]}
 _CLOSED: Schema = {"additionalProperties": False}
+
+
+def _or_null(schema: Schema) -> Schema:
+    """Allow null, too; a list in `type` would say the same, and is refused by some hosts (Gemini, OpenAI)."""
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+_NULLABLE = _or_null(_STRING)
+_WHOLE_OR_NULL = _or_null(_WHOLE)
 
 
 def _described(schema: Mapping[str, object], description: str) -> Schema:
@@ -63,7 +73,7 @@ _MORE: Schema = {
 _UNFINISHED: Schema = {
     **_MORE,
     "success": _described(
-        {"type": ["boolean", "null"]},
+        _or_null(_BOOLEAN),
         "Whether it ended by itself with exit code 0; null: the command still runs.",
     ),
     "message": _described(_STRING, "What to do about a command that still runs."),
@@ -122,7 +132,9 @@ PROCESSES = _object(
 
 
 def _terminal_answer(**properties: Schema) -> Schema:
-    """Return the schema of a terminal tool's answer; MCP applies it to errors, too, which have no member: none is required."""
+    """Return the schema of a terminal tool's answer; MCP applies it to errors, too, which have no member:
+    none is required.
+    """
     return {"type": "object", "properties": properties, **_CLOSED}
 
 

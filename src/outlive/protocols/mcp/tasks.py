@@ -1,8 +1,8 @@
 """Tasks as the MCP extension `io.modelcontextprotocol/tasks` shows them (its specification of 2026-07-28).
 
-A task is a process, observed by polling. This module owns the shapes of tasks, decides which status a record has, and stores the
-few facts about the call that its result needs later. Pure; which caller owns a task and what its output says is decided in
-`frontends.mcp.tools.toolbox`.
+A task is a process, observed by polling. This module owns the shapes of tasks, decides which status a record
+has, and stores the few facts about the call that its result needs later. Pure; which caller owns a task and
+what its output says is decided in `frontends.mcp.tools.toolbox`.
 """
 
 from collections.abc import Mapping
@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from outlive.core.documents import checked_json
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.protocols.mcp.results import error_sentence
@@ -33,8 +34,8 @@ _SHORTEST_POLL_S, _LONGEST_POLL_S = 0.5, 5.0
 class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
     """The call that became a task, as far as its result depends on it; the rest is in the process's record.
 
-    `has_cwd`: the call named a folder. `limit_bytes`: what its result shows of each stream; 0 for the server's limit. `budget` and
-    `raw` are those of `run`.
+    `has_cwd`: the call named a folder. `limit_bytes`: what its result shows of each stream; 0 for the
+    server's limit. `budget` and `raw` are those of `run`.
     """
 
     tool: TaskTool
@@ -52,8 +53,8 @@ class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
     def decode(cls, content: bytes) -> "TaskCall | None":
         """Return the call that a file holds; None when the file is torn, or of a version with other tools."""
         try:
-            return msgspec.json.decode(content, type=cls)
-        except (msgspec.DecodeError, ValueError):
+            return msgspec.json.decode(checked_json(content), type=cls)
+        except ValueError:
             return None
 
 
@@ -61,8 +62,8 @@ class TaskCall(msgspec.Struct, kw_only=True, frozen=True):
 class Task:
     """One task at one moment. Times are aware UTC.
 
-    `ttl_ms` counts from the creation; None means without end. Of `result` (a CallToolResult), `error` (a JSON-RPC error) and
-    `input_requests` (by key) only the one that fits the status is set.
+    `ttl_ms` counts from the creation; None means without end. Of `result` (a CallToolResult), `error` (a
+    JSON-RPC error) and `input_requests` (by key) only the one that fits the status is set.
     """
 
     task_id: str
@@ -134,7 +135,9 @@ def task_of(
 
 
 def _status(record: ProcessRecord) -> TaskStatus:
-    """Return a task's status: a command that failed is a result; `failed` is left for outcomes that cannot be known."""
+    """Return a task's status: a command that failed is a result; `failed` is left for outcomes that cannot be
+    known.
+    """
     if not record.is_complete:
         return "working"
     if record.cause in {Cause.CANCEL, Cause.SHUTDOWN}:

@@ -1,8 +1,8 @@
 """Every text that MCP tools answer, once. Pure.
 
-The documented tools' texts are promised (S1.7, S4.3-S4.6): a changed letter breaks clients. The lean tools answer with one header
-line (`headers`), then what `protocols.output` shows of the output (promise S4.13), the terminal tools with one line and then the
-output (promise S3.6).
+The documented tools' texts are promised (S1.7, S4.3-S4.6): a changed letter breaks clients. The lean tools
+answer with one header line (`headers`), then what `protocols.output` shows of the output (promise S4.13), the
+terminal tools with one line and then the output (promise S3.6).
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,9 @@ def error_text(error: OutliveError) -> str:
 
 
 def join_streams(stdout: str, stderr: str) -> str:
-    """Return both streams as one text: each without its final newline, stderr after its mark (promise S4.3)."""
+    """Return both streams as one text: each without its final newline, stderr after its mark (promise
+    S4.3).
+    """
     stdout, stderr = stdout.removesuffix("\n"), stderr.removesuffix("\n")
     return f"{stdout}\n\nSTDERR:\n{stderr}" if stderr else stdout
 
@@ -65,7 +67,8 @@ def still_running_text(record: ProcessRecord, *, waited_s: float) -> str:
         )
     if record.pid is None:
         return (
-            f"[Still waiting for its turn after {waited_s:g} s: {record.held_up_by}; it starts when there is room]\n"
+            f"[Still waiting for its turn after {waited_s:g} s: {record.held_up_by}; it starts when "
+            "there is room]\n"
             f"{last}\nUse list_processes to see it."
         )
     return (
@@ -144,7 +147,7 @@ def _hidden(members: Mapping[str, object]) -> list[str]:
 def terminals_text(terminals: object) -> str:
     """Return a line for each terminal."""
     rows = [
-        f"{one['terminal_id']} {one['state']} {one['target']} {one['terminal_name']!r} {one['cwd'] or ''}".rstrip()
+        f"{one['terminal_id']} {one['state']} {one['target']} {one['terminal_name']!r} {one['cwd'] or ''}".rstrip()  # noqa: E501 -- cut nowhere better: a table, or another program's text
         for one in (terminals if isinstance(terminals, list) else ())
     ]
     return "\n".join(rows) or "[no terminals]"

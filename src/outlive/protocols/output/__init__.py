@@ -1,1 +1,3 @@
-"""What an agent is shown of output that is too long: which lines, what is left out, and how it reads the rest. Pure."""
+"""What an agent is shown of output that is too long: which lines, what is left out, and how it reads the
+rest. Pure.
+"""

@@ -1,7 +1,7 @@
 """Output that is no text: where it is among lines, what it looks like, and the line that stands for it. Pure.
 
-It is decided line by line, since a command may print text, then a file, then text again: one bad byte leaves a text a text, and a
-clean line between two pieces of binary data is a part of it.
+It is decided line by line, since a command may print text, then a file, then text again: one bad byte leaves
+a text a text, and a clean line between two pieces of binary data is a part of it.
 """
 
 import re
@@ -13,7 +13,8 @@ from outlive.protocols.plain import Line
 
 BINARY = "[binary: "  # how a mark begins
 MAGIC_BYTES = 264  # so many first bytes tell the kind: tar's mark is at 257
-# Control characters that no text has (tab, newline, BEL, BS, VT, FF, CR and ESC it may have), and what was invalid UTF-8.
+# Control characters that no text has (tab, newline, BEL, BS, VT, FF, CR and ESC it may have), and what was
+# invalid UTF-8.
 _BAD = re.compile("[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f\ufffd]")
 _LEAST_BAD = 8  # fewer are a text with some bytes of another encoding, and cost little when they are shown
 _BAD_SHARE = 0.3  # of a line's characters; compressed data has half or more, a Latin-1 text one in ten
@@ -66,7 +67,10 @@ def binary_mark(size: int, first_bytes: bytes) -> str:
     """Return the line that stands for binary data."""
     kind = kind_of(first_bytes)
     looks = f", looks like {kind}" if kind else ""
-    return f"[binary: {size:,} bytes{looks}, first bytes {first_bytes[:4].hex(' ')}; redirect it to a file, or see it as hex]"
+    return (
+        f"[binary: {size:,} bytes{looks}, first bytes {first_bytes[:4].hex(' ')}; redirect it to a "
+        "file, or see it as hex]"
+    )
 
 
 def is_binary(text: str) -> bool:
@@ -76,7 +80,9 @@ def is_binary(text: str) -> bool:
 
 
 def with_visible_nuls(text: str) -> str:
-    """Return the text of a list whose items end in NUL (`find -print0`) with a visible sign in their place."""
+    """Return the text of a list whose items end in NUL (`find -print0`) with a visible sign in their
+    place.
+    """
     return text.replace("\0", "␀") if "\0" in text.strip("\0") and _is_list(text) else text
 
 
@@ -116,7 +122,9 @@ def binary_runs(lines: Sequence[Line]) -> list[BinaryRun]:
 
 
 def _beginning(lines: Sequence[Line], place: int, bound: int) -> int:
-    """Return where binary data begins that is seen at `place`: short pieces before its newlines belong to it."""
+    """Return where binary data begins that is seen at `place`: short pieces before its newlines belong to
+    it.
+    """
     while place > bound and _BAD.search(lines[place - 1].text):
         place -= 1
     return place

@@ -1,7 +1,9 @@
-"""What is shown of a piece of output that is longer than its budget: head, reported errors, tail, and marks between them. Pure.
+"""What is shown of a piece of output that is longer than its budget: head, reported errors, tail, and marks
+between them. Pure.
 
-A piece is lines in the order of writing. Where two of them do not adjoin, what lies between was not read (`read_page` says why).
-Every byte of the piece is in exactly one shown line or in exactly one mark, and each mark names the call that shows it.
+A piece is lines in the order of writing. Where two of them do not adjoin, what lies between was not read
+(`read_page` says why). Every byte of the piece is in exactly one shown line or in exactly one mark, and each
+mark names the call that shows it.
 """
 
 import re
@@ -15,11 +17,13 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.protocols.plain import Line
 
-# Characters of an answer that the caller has set no budget for. A success is read for its last lines; 2500 are some 30 of them.
+# Characters of an answer that the caller has set no budget for. A success is read for its last lines; 2500
+# are some 30 of them.
 SUCCESS_BUDGET = 2500
 # Whether a running command fails is not known yet, and its caller will ask again: as much as for a success.
 RUNNING_BUDGET = 2500
-# A failure is read for its cause: the first error, what led to it, and the summary. Less costs another call, more is noise.
+# A failure is read for its cause: the first error, what led to it, and the summary. Less costs another call,
+# more is noise.
 FAILURE_BUDGET = 7000
 
 CONTEXT_LINES = 2  # around an error: the source line and its marker, or the command that reported it
@@ -37,27 +41,27 @@ _KEY = 160  # characters of two error lines that are compared
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How a caller reads on: the tool's name and the arguments that say of what, as in `read(id="p3"`; empty where it cannot.
-
-    `takes_ranges`: whether the tool can be asked for a part of the output.
+    """How a caller reads on: the tool's name and the arguments that say of what, as in `read(id="p3"`; empty
+    where it cannot.
     """
 
     call: str = ""
-    takes_ranges: bool = True
 
     def at(self, start: Cursor, end: Cursor, *more: str) -> str:
         """Return what a mark says behind its words: the call that shows what lies between two cursors."""
         if not self.call:
             return ""
-        ranged = (f'cursor="{start}-{end}"', *more) if self.takes_ranges else ()
-        return f": {', '.join([self.call, *ranged])})"
+        arguments = ", ".join([self.call, f'cursor="{start}-{end}"', *more])
+        return f": {arguments})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """Lines between two cursors, some of which may not have been read; `unsearched`: where no errors were looked for.
+    """Lines between two cursors, some of which may not have been read; `unsearched`: where no errors were
+    looked for.
 
-    `lines` are in the order of writing and do not overlap; the first begins at `start` or later, the last ends at `end` or earlier.
+    `lines` are in the order of writing and do not overlap; the first begins at `start` or later, the last
+    ends at `end` or earlier.
     """
 
     lines: Sequence[Line]
@@ -74,8 +78,9 @@ class Excerpt:
 def default_budget(record: ProcessRecord, excerpt: Excerpt | None = None) -> int:
     """Return how many characters are shown of a process's output when its caller has not said how many.
 
-    A failure whose output does not fit, and that has reported errors, shows those and what a success shows: then its head and its
-    tail need not be searched for the cause by eye. One that has reported none shows as much as there is room for.
+    A failure whose output does not fit, and that has reported errors, shows those and what a success shows:
+    then its head and its tail need not be searched for the cause by eye. One that has reported none shows as
+    much as there is room for.
     """
     if not record.is_complete:
         return RUNNING_BUDGET
@@ -113,15 +118,17 @@ def body(excerpt: Excerpt, *, budget: int, source: Source) -> str:
 def chosen(excerpt: Excerpt, *, budget: int) -> list[Line]:
     """Return the lines that are shown, in order.
 
-    Where everything fits, that is every line. Else errors come first, then the beginning, then the end; a gap that is shorter than
-    the mark for it is filled. Long lines may come in pieces, each with cursors of its own.
+    Where everything fits, that is every line. Else errors come first, then the beginning, then the end; a gap
+    that is shorter than the mark for it is filled. Long lines may come in pieces, each with cursors of its
+    own.
     """
     if excerpt.is_whole and _length(excerpt.lines) <= budget:
         return list(excerpt.lines)
     lines = list(divided(excerpt.lines, longest=max(_MIN_CUT, min(_LONG_LINE, budget // _PIECES))))
     if len(lines) == 1 and excerpt.is_whole:
         return lines  # `body` shows both ends of it
-    # Errors first, up to half of the budget: a flood of them must leave room for how it began and how it ended.
+    # Errors first, up to half of the budget: a flood of them must leave room for how it began and how it
+    # ended.
     picked = _picked_errors(lines, budget // 2)
     room = budget - _length(lines[place] for place in picked)
     # Head and tail stop where something was not read: lines beyond belong to a mark.
@@ -136,9 +143,11 @@ def chosen(excerpt: Excerpt, *, budget: int) -> list[Line]:
 
 
 def divided(lines: Iterable[Line], *, longest: int = _LONG_LINE) -> Iterator[Line]:
-    """Yield lines, those of more than `longest` characters in pieces with cursors, where their text tells where each byte is.
+    """Yield lines, those of more than `longest` characters in pieces with cursors, where their text tells
+    where each byte is.
 
-    It does not where something was stripped, where bytes were invalid, and where both streams have written the line.
+    It does not where something was stripped, where bytes were invalid, and where both streams have written
+    the line.
     """
     for line in lines:
         if len(line.text) <= longest or line.is_mark:
@@ -148,13 +157,17 @@ def divided(lines: Iterable[Line], *, longest: int = _LONG_LINE) -> Iterator[Lin
 
 
 def redacted_in(excerpt: Excerpt, *, budget: int) -> int:
-    """Return how many secrets in the lines that `body` shows are redacted; a line that is cut counts as a whole."""
+    """Return how many secrets in the lines that `body` shows are redacted.
+
+    A line that is cut counts as a whole.
+    """
     return sum(line.redacted for line in chosen(excerpt, budget=budget))
 
 
 def _pieces(line: Line, length: int) -> Iterator[Line]:
     stream = 1 if line.start.stdout == line.end.stdout else 0
-    # A piece needs a cursor of its own, and that takes a byte for each character: where that is not so, it stays whole.
+    # A piece needs a cursor of its own, and that takes a byte for each character: where that is not so, it
+    # stays whole.
     is_mixed = stream == 0 and line.start.stderr != line.end.stderr
     text = line.text.strip("\ufffd")  # at its ends: characters that a window has cut
     lead = len(line.text) - len(line.text.lstrip("\ufffd"))
@@ -191,10 +204,11 @@ def _moved(cursor: Cursor, stream: int, size: int) -> Cursor:
 
 
 def _picked_errors(lines: Sequence[Line], room: int) -> set[int]:
-    """Return the places of lines that report errors, and of those around them, as far as `room` characters reach.
+    """Return the places of lines that report errors, and of those around them, as far as `room` characters
+    reach.
 
-    The first error is mostly the cause and the last one mostly the summary: two thirds are for the first ones. An error that was
-    reported before, but for its numbers, comes after those that were not.
+    The first error is mostly the cause and the last one mostly the summary: two thirds are for the first
+    ones. An error that was reported before, but for its numbers, comes after those that were not.
     """
     fresh: deque[int] = deque()
     again: deque[int] = deque()
@@ -289,7 +303,7 @@ def _shown_text(line: Line, budget: int, *, source: Source) -> str:
     if line.is_mark:
         # The mark's own call: in raw, nothing is collapsed, and binary data is hex.
         text, closing = (line.text[:-5], " ...]") if line.text.endswith(" ...]") else (line.text[:-1], "]")
-        if not (source.call and source.takes_ranges):
+        if not source.call:
             return line.text
         return f'{text}: cursor="{line.start}-{line.end}" raw=true{closing}'
     return _cut_line(line, budget, source=source)

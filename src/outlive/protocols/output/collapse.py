@@ -1,8 +1,10 @@
-r"""Runs of lines that say the same again and again, shortened to the first, a mark and the last: `collapse` (promise S4.13). Pure.
+r"""Runs of lines that say the same again and again, shortened to the first, a mark and the last: `collapse`
+(promise S4.13). Pure.
 
-Alike are equal lines, lines of a log that differ in their times alone, progress that differs in numbers and bars, and steps of
-one table of what tools print. Numbers elsewhere are data: rows of a table, sizes, results of tests stay, however many they are.
-A mark keeps the cursors of what it stands for, so that nothing is out of reach.
+Alike are equal lines, lines of a log that differ in their times alone, progress that differs in numbers and
+bars, and steps of one table of what tools print. Numbers elsewhere are data: rows of a table, sizes, results
+of tests stay, however many they are. A mark keeps the cursors of what it stands for, so that nothing is out
+of reach.
 """
 
 import re
@@ -20,8 +22,8 @@ _BAR = re.compile(r"[=#>\-.*█▏▎▍▌▋▊▉░▒▓━╸╺ ]{2,}")
 _PROGRESS = re.compile(r"\d ?%|\d+ ?(?:[kKMGT]?i?B )?(?:/|of) ?\d+|[=#█━]{3,}")
 # Units change along a progress ("980 kB/s", then "1.2 MB/s"; "12.3it/s", then "1.1s/it").
 _UNIT = re.compile(r"(?<=0) ?(?:[kKMGT]i?)?(?:B|b|bytes)?(?:it)?(?:/s(?:ec)?)?\b(?:/it)?|\?it/s")
-# One step of many, with its progress: pytest's "a::b PASSED [ 12%]", "[ 12%] Building a.o" of cmake, "[3/40] Compiling a.c" of
-# ninja. Steps with the same word are alike, whatever they name; a FAILED among them stays.
+# One step of many, with its progress: pytest's "a::b PASSED [ 12%]", "[ 12%] Building a.o" of cmake, "[3/40]
+# Compiling a.c" of ninja. Steps with the same word are alike, whatever they name; a FAILED among them stays.
 _STEP_DONE = re.compile(r"\s([A-Z]{4,})\s+\[\s*\d+%\]$", re.ASCII)
 _STEP_BEGUN = re.compile(r"(?:\[gw\d+\] )?\[\s*(?:\d+%|\d+/\d+)\] (\w+)", re.ASCII)
 
@@ -40,7 +42,8 @@ class StepForm:
 STEP_FORMS = (
     StepForm(
         "docker pull",
-        r"[0-9a-f]{12}: (?:Pulling fs layer|Waiting|Downloading|Verifying Checksum|Download complete|Extracting|Pull complete|Already exists"
+        r"[0-9a-f]{12}: (?:Pulling fs layer|Waiting|Downloading|Verifying Checksum|Download "
+        r"complete|Extracting|Pull complete|Already exists"
         r"|Preparing|Pushing|Pushed|Layer already exists|Mounted from)\b",
         ("0bc1a2d3e4f5: Pulling fs layer", "a1b2c3d4e5f6: Downloading [==>      ]  1.2MB/20MB"),
         "a1b2c3d4e5f6: error pulling image",
@@ -62,8 +65,10 @@ STEP_FORMS = (
     ),
     StepForm(
         "pip",
-        r"\s+[━╸╺]+[━╸╺ ]* \d|\s*(?:Processing|Collecting|Downloading|Using cached|Requirement already satisfied:|Obtaining dependency information for|Preparing metadata"
-        r"|Getting requirements to build|Installing build dependencies|Installing backend dependencies|Building wheel for|Created wheel for"
+        r"\s+[━╸╺]+[━╸╺ ]* \d|\s*(?:Processing|Collecting|Downloading|Using cached|Requirement already "
+        r"satisfied:|Obtaining dependency information for|Preparing metadata"
+        r"|Getting requirements to build|Installing build dependencies|Installing backend "
+        r"dependencies|Building wheel for|Created wheel for"
         r"|Stored in directory:) \S",
         (
             "Collecting rich>=13",
@@ -75,7 +80,8 @@ STEP_FORMS = (
     ),
     StepForm(
         "npm, pnpm, yarn",
-        r"npm (?:http fetch|http cache|timing|sill|verb|silly|verbose) |npm (?:warn|WARN) deprecated |Progress: resolved \d|➤ YN0013:|➤ YN0019:"
+        r"npm (?:http fetch|http cache|timing|sill|verb|silly|verbose) |npm (?:warn|WARN) deprecated "
+        r"|Progress: resolved \d|➤ YN0013:|➤ YN0019:"
         r"|info There appears|\[\d/\d\] [^\w\s]*\s*\w+ packages",
         (
             "npm http fetch GET 200 https://packages.example/a 12ms",
@@ -86,13 +92,17 @@ STEP_FORMS = (
     ),
     StepForm(
         "cargo",
-        r"\s+(?:Compiling|Checking|Downloading|Downloaded|Adding|Fresh|Locking|Unpacking|Documenting|Installed) \S+ v\d",
+        (
+            r"\s+(?:Compiling|Checking|Downloading|Downloaded|Adding|Fresh|Locking|Unpacking|Documenting|"
+            r"Installed) \S+ v\d"
+        ),
         ("   Compiling serde v1.0.200", "    Checking libc v0.2.153"),
         "    Finished `dev` profile [unoptimized] target(s) in 5.31s",
     ),
     StepForm(
         "apt, dpkg",
-        r"(?:(?:Get|Hit|Ign):\d+ |Selecting previously unselected package |Preparing to unpack |Unpacking |Setting up |Processing triggers for "
+        r"(?:(?:Get|Hit|Ign):\d+ |Selecting previously unselected package |Preparing to unpack "
+        r"|Unpacking |Setting up |Processing triggers for "
         r"|\(Reading database)",
         (
             "Get:1 http://deb.example.org stable/main amd64 a amd64 1.2 [12 kB]",
@@ -103,7 +113,9 @@ STEP_FORMS = (
     ),
     StepForm(
         "apk, dnf, pacman",
-        r"\(\s*\d+/\d+\) (?:Installing|Upgrading|Purging|installing|upgrading|checking|loading|downloading)|fetch https?://\S+APKINDEX"
+        r"\(\s*\d+/\d+\) "
+        r"(?:Installing|Upgrading|Purging|installing|upgrading|checking|loading|downloading)|fetch "
+        r"https?://\S+APKINDEX"
         r"|\s+(?:Installing|Upgrading|Verifying|Cleanup)\s+: ",
         ("(1/12) Installing musl (1.2.4-r2)", "(2/12) Installing zlib (1.3-r0)"),
         "OK: 12 MiB in 20 packages",
@@ -125,7 +137,10 @@ STEP_FORMS = (
     ),
     StepForm(
         "make of the kernel, autotools",
-        r"  (?:\[M\] )?(?:CC|CXX|LD|AR|AS|HOSTCC|HOSTLD|GEN|CCLD|CXXLD|OBJCOPY|STRIP|INSTALL)(?: \[M\])?\s+\S",
+        (
+            r"  (?:\[M\] )?(?:CC|CXX|LD|AR|AS|HOSTCC|HOSTLD|GEN|CCLD|CXXLD|OBJCOPY|STRIP|INSTALL)(?: "
+            r"\[M\])?\s+\S"
+        ),
         ("  CC      kernel/fork.o", "  LD      kernel/built-in.o"),
         "  WARNING: modpost: missing",
     ),
@@ -137,7 +152,11 @@ STEP_FORMS = (
     ),
     StepForm(
         "a compiler's command line",
-        r"(?:libtool: compile:\s+)?(?:\S*/)?(?:[\w-]+-)?(?:gcc|cc|g\+\+|c\+\+|clang|clang\+\+|rustc|javac|nvcc)(?:-\d+)? .*-c\b",
+        (
+            r"(?:libtool: "
+            r"compile:\s+)?(?:\S*/)?(?:[\w-]+-)?(?:gcc|cc|g\+\+|c\+\+|clang|clang\+\+|rustc|javac|"
+            r"nvcc)(?:-\d+)? .*-c\b"
+        ),
         ("gcc -O2 -Wall -c -o a.o a.c", "gcc -O2 -Wall -c -o b.o b.c"),
         "gcc -o program a.o b.o",
     ),
@@ -153,7 +172,7 @@ _STEPS = re.compile("|".join(f"(?P<t{number}>{form.pattern})" for number, form i
 _BUILDKIT = re.compile(r"#\d+ \d+\.\d+ ")
 # tqdm and its like: what is behind the bar changes its form with time.
 _METER = re.compile(r"(.{0,60}?)\s*\d{1,3}%\|.*")
-# A log's time at the beginning of a line, and durations behind it: "2024-05-01T10:00:00.123Z", "[10:00:00]", "[   12.345678]".
+# A log's time at the beginning of a line, and durations behind it: "2024-05-01T10:00:00.123Z", "[10:00:00]", "[   12.345678]".  # noqa: E501 -- cut nowhere better: a table, or another program's text
 _TIME = re.compile(
     r"[\[(<]?\s*(?:\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?)?"
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d\d:\d\d:\d\d(?:[.,]\d+)?|\d+\.\d{6})\s*[\])>]?"
@@ -162,7 +181,9 @@ _DURATION = re.compile(r"\b\d+(?:\.\d+)? ?(?:ns|us|µs|ms|s|sec|seconds|min)\b")
 _WORDY = re.compile(r"[A-Za-z]{3}.*[A-Za-z]{3}")
 # What is going on, said by its verb, and a number of how far: no table begins so.
 _ACTIVITY = re.compile(
-    r"\W{0,4}(?:still )?(?:waiting|retrying|polling|processing|downloading|uploading|fetching|copying|extracting|loading|indexing|scanning"
+    r"\W{0,4}(?:still "
+    r")?(?:waiting|retrying|polling|processing|downloading|uploading|fetching|copying|extracting|loading|"
+    r"indexing|scanning"
     r"|importing|exporting|syncing|connecting|pulling|pushing|sending|receiving|transferring|writing|reading|generating|compressing)\b",
     re.IGNORECASE,
 )
@@ -171,8 +192,8 @@ _ACTIVITY = re.compile(
 def collapse(lines: Iterable[Line]) -> list[Line]:
     """Return lines with runs of four and more alike ones shortened to the first, a mark and the last.
 
-    The mark has the cursors of what it stands for: every byte stays in exactly one line of the result. Secrets in hidden lines are not
-    counted, for the count is of what is shown.
+    The mark has the cursors of what it stands for: every byte stays in exactly one line of the result.
+    Secrets in hidden lines are not counted, for the count is of what is shown.
     """
     shown: list[Line] = []
     run: list[Line] = []
@@ -203,7 +224,8 @@ def alike_key(text: str) -> str:
         return f"| {meter[1]}"
     if _PROGRESS.search(text):
         return _BAR.sub("~", _UNIT.sub("", _NUMBER.sub("0", text))).strip("~ ")
-    # A log says the same again: only its times differ. A line of a time and a figure is data, so two words are asked for.
+    # A log says the same again: only its times differ. A line of a time and a figure is data, so two words
+    # are asked for.
     if (time := _TIME.match(text)) is not None and _WORDY.search(text, time.end()):
         return f"@ {_DURATION.sub('0', text[time.end() :])}"
     if _ACTIVITY.match(text):

@@ -1,16 +1,20 @@
-r"""How tools report errors: a table of forms, each with a line that it takes and one that it must not take. Pure.
+r"""How tools report errors: a table of forms, each with a line that it takes and one that it must not take.
 
-The table is for the middle of a long output, where a missed line hides the cause and a line too many costs a few words. So a row
+Pure.
+
+The table is for the middle of a long output, where a missed line hides the cause and a line too many costs a
+few words. So a row
 takes a tool's own form ("main.c:3:5: error: …", "E   assert 1 == 2") and no bare word: "0 errors", "error_handler.c" and
 "-Werror" are everywhere in output without errors. Tests read the examples; `error_lines` uses the table.
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorForm:
-    """How one family of tools reports an error: a pattern, a line that it takes, and a similar one that it must not take.
+    """How one family of tools reports an error: a pattern, a line that it takes, and a similar one that it
+    must not take.
 
     Each line that the pattern takes has one of `needles` (separated by "|") in it, when it is in lower case.
     """

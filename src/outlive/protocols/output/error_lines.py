@@ -12,13 +12,15 @@ from outlive.protocols.plain import Line, strip_ansi
 
 # A longer line is a piece of data or a minified program; what a tool says of it stands at its beginning.
 _SEARCHED_CHARACTERS = 2000
-# Most lines have none of the needles: all of them are looked for at once, in 0.2 us a line, and then only the forms whose needles
-# are there. One regular expression of all forms takes 100 us a line (bench: 70 characters, "INFO request … interrupted").
+# Most lines have none of the needles: all of them are looked for at once, in 0.2 us a line, and then only the
+# forms whose needles are there. One regular expression of all forms takes 100 us a line (bench: 70
+# characters, "INFO request … interrupted").
 _NEEDLES = [(needle, place) for place, form in enumerate(ERROR_FORMS) for needle in form.needles.split("|")]
 _AUTOMATON = AhoCorasick([needle for needle, _ in _NEEDLES])
 _BYTES_AUTOMATON = BytesAhoCorasick([needle.encode() for needle, _ in _NEEDLES])
 _PATTERNS = [re.compile(form.pattern) for form in ERROR_FORMS]
-# A test or a step that passed is named for what it checks: "test_error_is_shown PASSED", "ok 3 - fatal: is said".
+# A test or a step that passed is named for what it checks: "test_error_is_shown PASSED", "ok 3 - fatal: is
+# said".
 _PASSED = re.compile(r"^(?:ok \d|\s*(?:✓|✔|√|PASS\b|--- PASS))|\bPASSED\b|\.\.\. ok$")
 
 
@@ -33,7 +35,10 @@ def looks_like_error(text: str) -> bool:
 
 
 def error_spans(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where each line of `data` that reports an error begins and ends; most of a long log costs one look for the needles."""
+    """Yield where each line of `data` that reports an error begins and ends.
+
+    Most of a long log costs one look for the needles.
+    """
     searched = 0
     for _, hit, _ in _BYTES_AUTOMATON.find_matches_as_indexes(data.lower()):
         if hit < searched:

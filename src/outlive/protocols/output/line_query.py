@@ -1,7 +1,10 @@
-"""What a search in output looks for: `LineQuery`, a text or a regular expression, in lines of UTF-8 bytes. Pure.
+"""What a search in output looks for: `LineQuery`, a text or a regular expression, in lines of UTF-8 bytes.
 
-Beside `pattern`, which reads what models write as they mean it, this one takes a person at their word: a text is a text, the case
-counts unless it is said not to, and what is no regular expression is refused. The engine is RE2 for both (decision 174).
+Pure.
+
+Beside `pattern`, which reads what models write as they mean it, this one takes a person at their word: a text
+is a text, the case counts unless it is said not to, and what is no regular expression is refused. The engine
+is RE2 for both (decision 174).
 """
 
 import re
@@ -43,9 +46,14 @@ class LineQuery:
             raise InvalidRequest(
                 "invalid_params",
                 f"{text[:80]!r} is no regular expression: {str(error)[:200]}.",
-                hint="RE2 has no look-around and no back-references; without regex it is looked for as it stands.",
+                hint=(
+                    "RE2 has no look-around and no back-references; without regex it is looked for as "
+                    "it stands."
+                ),
             ) from None
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
-        """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
+        """Yield each line of `data` that matches: where it begins and ends, and where its first match begins
+        and ends.
+        """
         return matching_lines(self._compiled, data)

@@ -1,17 +1,22 @@
-"""What every line that matches a `LineQuery` must contain, for an index of what blocks of a log contain. Pure.
+"""What every line that matches a `LineQuery` must contain, for an index of what blocks of a log contain.
 
-A wrong answer here would hide a match, so whatever is not understood for certain has no literals: then the log itself is read. A test
-compares with RE2. What is compared is folded on both sides (`fold`): letters are small, as far as RE2 takes a capital for the same.
+Pure.
+
+A wrong answer here would hide a match, so whatever is not understood for certain has no literals: then the
+log itself is read. A test compares with RE2. What is compared is folded on both sides (`fold`): letters are
+small, as far as RE2 takes a capital for the same.
 """
 
 import re
 
 from outlive.protocols.output.line_query import LineQuery
 
-# In the middle of a text so much is enough to exclude a block, and blocks overlap by more than so much (`store.search.log_index`).
+# In the middle of a text so much is enough to exclude a block, and blocks overlap by more than so much
+# (`store.search.log_index`).
 MAX_LITERAL_BYTES = 60
 MIN_LITERAL_BYTES = 5  # of fewer an index of pairs of bytes knows nothing
-# Redaction puts stars in the place of bytes, so a star in what is looked for says nothing about what was written.
+# Redaction puts stars in the place of bytes, so a star in what is looked for says nothing about what was
+# written.
 _STAR = "*"
 # RE2 takes these for "s" and "k" where case does not count (Unicode, CaseFolding.txt).
 _LONG_S, _KELVIN = "\u017f".encode(), "\u212a".encode()
@@ -19,7 +24,8 @@ _TOKENS = re.compile(
     r"(?P<escape>\\.)|(?P<class>\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\])|(?P<count>\{\d*,?\d*\})|(?P<sign>.)",
     re.DOTALL,
 )
-# Behind a backslash: classes, ends of words, and signs that no line holds as they are written. None takes more characters with it.
+# Behind a backslash: classes, ends of words, and signs that no line holds as they are written. None takes
+# more characters with it.
 _PLAIN_ESCAPES = frozenset("dDsSwWbBAztnrfva")
 
 
@@ -32,7 +38,9 @@ def fold(data: bytes) -> bytes:
 
 
 def needed_literals(query: LineQuery) -> tuple[bytes, ...] | None:
-    """Return folded texts of which each matching line, folded, contains one at least; None where none are known."""
+    """Return folded texts of which each matching line, folded, contains one at least; None where none are
+    known.
+    """
     alternatives = _alternatives(query.text) if query.is_regex else [[query.text]]
     if alternatives is None:
         return None

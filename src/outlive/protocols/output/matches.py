@@ -1,4 +1,7 @@
-"""Lines that match, kept and shown within a budget: the first ones, the last ones, and how many lie between. Pure."""
+"""Lines that match, kept and shown within a budget: the first ones, the last ones, and how many lie between.
+
+Pure.
+"""
 
 import json
 from collections import deque
@@ -41,12 +44,14 @@ class Matches:
     def add(self, found: Iterable[Found]) -> None:
         """Take lines in the order of writing.
 
-        What does not fit any more is dropped from the middle, and counted: memory stays at about two budgets for any log.
+        What does not fit any more is dropped from the middle, and counted: memory stays at about two budgets
+        for any log.
         """
         for one in found:
             self.count += one.is_match
             size = len(one.line.text) + 1
-            # Once one line went to the end of the list, the rest does too: the two lists stay in the order of writing.
+            # Once one line went to the end of the list, the rest does too: the two lists stay in the order of
+            # writing.
             if not self._last and self._first_size + size <= self._budget // 2:
                 self._first.append(one)
                 self._first_size += size
@@ -58,7 +63,10 @@ class Matches:
                 self._is_complete = False
 
     def shown(self, budget: int) -> tuple[list[Found], list[Found]]:
-        """Return the first and the last lines that are shown; all are among them if the second list is empty."""
+        """Return the first and the last lines that are shown.
+
+        All are among them if the second list is empty.
+        """
         if self._is_complete and self._first_size + self._last_size <= budget:
             return [*self._first, *self._last], []
         first: list[Found] = []

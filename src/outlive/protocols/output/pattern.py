@@ -1,7 +1,9 @@
-r"""What a caller looks for in output: `Pattern`, a regular expression that costs time in proportion to what it searches. Pure.
+r"""What a caller looks for in output: `Pattern`, a regular expression that costs time in proportion to what
+it searches. Pure.
 
-The engine is RE2, which has no backtracking: no pattern and no output makes it run for long (decision 174). The price is that it
-knows no look-around and no back-references; what it cannot read is looked for as plain text, and the answer says so.
+The engine is RE2, which has no backtracking: no pattern and no output makes it run for long (decision 174).
+The price is that it knows no look-around and no back-references; what it cannot read is looked for as plain
+text, and the answer says so.
 """
 
 import re
@@ -12,7 +14,8 @@ from outlive.core.errors import InvalidRequest
 
 # A pattern is written by hand or by a model: more is a mistake, such as a whole log pasted into it.
 MAX_PATTERN_CHARACTERS = 1000
-# For the compiled pattern and the states it makes while it searches; RE2's own default. Beyond it, it is slower, never larger.
+# For the compiled pattern and the states it makes while it searches; RE2's own default. Beyond it, it is
+# slower, never larger.
 _MEMORY_BYTES = 8 * 1024 * 1024
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _UPPER = re.compile(r"[^\W\d_]")
@@ -21,7 +24,8 @@ _UPPER = re.compile(r"[^\W\d_]")
 class Pattern:
     r"""One compiled pattern; finds lines in UTF-8 bytes.
 
-    As in ripgrep's smart case, letters match in either case unless the pattern has an upper-case one (`\S` and `\W` do not count).
+    As in ripgrep's smart case, letters match in either case unless the pattern has an upper-case one (`\S`
+    and `\W` do not count).
 
     Attributes:
         text: As the caller has written it.
@@ -53,7 +57,9 @@ class Pattern:
             self._compiled = compile_lines(re.escape(text), is_case_sensitive=self.is_case_sensitive)
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int, int, int]]:
-        """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
+        """Yield each line of `data` that matches: where it begins and ends, and where its first match begins
+        and ends.
+        """
         return matching_lines(self._compiled, data)
 
     def is_in(self, data: bytes) -> bool:
@@ -62,7 +68,8 @@ class Pattern:
 
 
 def compile_lines(pattern: str, *, is_case_sensitive: bool) -> Any:  # noqa: ANN401 -- re2 has no types
-    """Return what searches bytes for a pattern, line by line: `^` and `$` are the ends of a line, and no match reaches over one.
+    """Return what searches bytes for a pattern, line by line: `^` and `$` are the ends of a line, and no
+    match reaches over one.
 
     Raises:
         ValueError: It is no regular expression of RE2's.
@@ -87,7 +94,9 @@ def compile_lines(pattern: str, *, is_case_sensitive: bool) -> Any:  # noqa: ANN
 
 
 def matching_lines(compiled: Any, data: bytes) -> Iterator[tuple[int, int, int, int]]:  # noqa: ANN401 -- RE2 has no types
-    """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and ends."""
+    """Yield each line of `data` that matches: where it begins and ends, and where its first match begins and
+    ends.
+    """
     position = 0
     while position < len(data):
         found = compiled.search(data, position)

@@ -1,4 +1,6 @@
-"""The answers that only REST has, and the functions that make them. What other frontends answer, too, is in `operations.answers`.
+"""The answers that only REST has, and the functions that make them.
+
+What other frontends answer, too, is in `operations.answers`.
 
 Docstrings and descriptions of the structs are part of the OpenAPI document.
 """
@@ -180,11 +182,22 @@ class Finished(Started, kw_only=True, frozen=True):
     error: str | None
 
 
+class SyncAnswer(Finished, kw_only=True, frozen=True):
+    """A process that has ended, as front ends of the documented back end read it, too."""
+
+    output: Annotated[str, Meta(description="The same as stdout.")]
+    error: Annotated[str | None, Meta(description="Why it did not end by itself, else stderr.")]
+    return_code: Annotated[int | None, Meta(description="The same as exit_code.")]
+
+
 _NOT_SHOWN = ("pgid", "session_id")  # members that only JSON-RPC has
 
 
 def process_view(record: ProcessRecord) -> dict[str, object]:
-    """Return everything that a caller may know of a process; its members mean the same as in JSON-RPC's `get`."""
+    """Return everything that a caller may know of a process.
+
+    Its members mean the same as in JSON-RPC's `get`.
+    """
     # One list of members for both frontends: a new one of JSON-RPC is in REST at once.
     view: dict[str, object] = {**jsonrpc_view(record)}
     for name in _NOT_SHOWN:
@@ -203,7 +216,9 @@ def match_view(
     *,
     at: int,
 ) -> dict[str, object]:
-    """Return a line that contains the text that was searched for; `at` is where it begins among both streams."""
+    """Return a line that contains the text that was searched for; `at` is where it begins among both
+    streams.
+    """
     return {
         "type": STREAM_NAMES[stream],
         "offset": offset,

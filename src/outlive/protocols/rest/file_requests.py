@@ -18,7 +18,8 @@ class FileParameters(msgspec.Struct, kw_only=True, frozen=True):
         str,
         Meta(
             min_length=1,
-            max_length=4096,  # PATH_MAX; more would not fit into an address whose bytes are three characters each
+            # PATH_MAX; more would not fit into an address whose bytes are three characters each
+            max_length=4096,
             description="Its path; a relative one begins in the process's folder, or in the home folder.",
         ),
     ]
@@ -71,10 +72,12 @@ class NewContentParameters(FileParameters, kw_only=True, frozen=True):
 
 
 def range_of(text: str, size: int) -> tuple[int, int] | None:
-    """Return where a range of a file of `size` bytes begins and ends (exclusive); None where none is asked for.
+    """Return where a range of a file of `size` bytes begins and ends (exclusive); None where none is asked
+    for.
 
     Raises:
-        InvalidRequest: It is no single range, or lies behind the file's end (RFC 9110, section 14.2: any may be refused).
+        InvalidRequest: It is no single range, or lies behind the file's end (RFC 9110, section 14.2: any may
+        be refused).
     """
     if not text:
         return None

@@ -1,10 +1,11 @@
 """What callers send to /v1 and to the documented paths: bodies, and the parameters of addresses and headers.
 
-Unknown members of a /v1 body are refused, unknown parameters ignored. A parameter that the path names is taken from there,
-one marked `_HEADER` from the header of its name, all others from the query.
+Unknown members of a /v1 body are refused, unknown parameters ignored. A parameter that the path names is
+taken from there, one marked `_HEADER` from the header of its name, all others from the query.
 
-What other frontends take, too, is inherited from `outlive.operations`, where `timeout` and `grace` are seconds and
-`output_limit` is bytes. `BODIES` are all of them, with what the OpenAPI document says beside their schemas.
+What other frontends take, too, is inherited from `outlive.operations`, where `timeout` and `grace` are
+seconds and `output_limit` is bytes. `BODIES` are all of them, with what the OpenAPI document says beside
+their schemas.
 """
 
 from collections.abc import Mapping
@@ -60,8 +61,9 @@ def _has_only(name: str) -> dict[str, Any]:
     return {"required": [name], "properties": {name: _WAYS[name], **absent}}
 
 
-# The schema says what `check_one_way` checks: exactly one of the three is there. Not as `oneOf`: generators of clients
-# make three classes of that which know none of the other members. `if` binds validators and adds no type.
+# The schema says what `check_one_way` checks: exactly one of the three is there. Not as `oneOf`: generators
+# of clients make three classes of that which know none of the other members. `if` binds validators and adds
+# no type.
 _EXACTLY_ONE: dict[str, Any] = {
     "if": _has("command"),
     "then": _has_only("command"),
@@ -183,7 +185,9 @@ class OfProcess(msgspec.Struct, kw_only=True, frozen=True):
     process_id: Annotated[
         ProcessWord,
         Meta(
-            description="The process's id, name, short id (p7), command id, the end of its id, its pid, or @last.",
+            description=(
+                "The process's id, name, short id (p7), command id, the end of its id, its pid, or @last."
+            ),
             examples=["01k9zq3v8d4t6r2m5x7b1n0c9f", "web", "p7"],
         ),
     ]
@@ -313,7 +317,8 @@ class WaitParameters(OfProcess, kw_only=True, frozen=True):
     until: Annotated[
         WaitUntil,
         Meta(
-            description="Closed: nothing that it left running can write to its streams, either. Input: or until it waits for input. "
+            description="Closed: nothing that it left running can write to its streams, either. Input: or "
+            "until it waits for input. "
             "Question: or until it waits for more than the next command at its own prompt."
         ),
     ] = "complete"
@@ -373,7 +378,10 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
     limit: Annotated[
         Bytes | None,
         Meta(
-            description="Bytes. A page has at most 256 KiB (64 KiB unless given), an answer in bytes as many as you like."
+            description=(
+                "Bytes. A page has at most 256 KiB (64 KiB unless given), an answer in bytes as many "
+                "as you like."
+            )
         ),
     ] = None
     encoding: Annotated[Encoding, Meta(description="Of the data in a page.")] = "utf-8"
@@ -383,8 +391,9 @@ class OutputParameters(OfProcess, kw_only=True, frozen=True):
     format: Annotated[
         Literal["json", "raw", "clean", "asciicast"] | None,
         Meta(
-            description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too. clean: the text "
-            "without escape sequences and what was overwritten. asciicast: a recording for asciinema and its like."
+            description="raw: the bytes themselves, as `Accept: application/octet-stream` asks for, too. "
+            "clean: the text without escape sequences and what was overwritten. asciicast: a recording "
+            "for asciinema and its like."
         ),
     ] = None
     skip_gaps: Annotated[

@@ -1,7 +1,7 @@
 """A terminal's output as a recording that players take: `Asciicast`, lines of asciicast v2. Pure.
 
-Source: docs.asciinema.org, "asciicast v2": a header, then an array for each event: seconds since the beginning, "o" for output or "r"
-for another size, and the text.
+Source: docs.asciinema.org, "asciicast v2": a header, then an array for each event: seconds since the
+beginning, "o" for output or "r" for another size, and the text.
 """
 
 import codecs

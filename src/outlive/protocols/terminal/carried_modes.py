@@ -1,25 +1,29 @@
-"""What skipped output has changed in a terminal: `CarriedModes`, so that the output behind it is drawn as it was meant. Pure.
+"""What skipped output has changed in a terminal: `CarriedModes`, so that the output behind it is drawn as it
+was meant. Pure.
 
-A viewer that skips a part of the output keeps its terminal as it is. But the part may have switched a mode (the alternate screen,
-the mouse, bracketed paste), the scroll region, a character set or the colours. The last of each is kept here, and given as escape
-sequences. What only moves the cursor or draws is not: the skipped part is not on the screen.
+A viewer that skips a part of the output keeps its terminal as it is. But the part may have switched a mode
+(the alternate screen, the mouse, bracketed paste), the scroll region, a character set or the colours. The
+last of each is kept here, and given as escape sequences. What only moves the cursor or draws is not: the
+skipped part is not on the screen.
 
-Sequences and modes: ECMA-48 (5th edition, sections 8.3.106 SM, 8.3.117 SGR) and xterm's control sequences (DECSET, DECSTBM, DECSCUSR,
-DECKPAM, RIS).
+Sequences and modes: ECMA-48 (5th edition, sections 8.3.106 SM, 8.3.117 SGR) and xterm's control sequences
+(DECSET, DECSTBM, DECSCUSR, DECKPAM, RIS).
 """
 
 import re
 
 # A sequence that begins at the end of one piece is read with the next one; longer ones are no modes.
 LONGEST_BYTES = 64
-# Modes of DECSET that outlast a moment. Others (1048, for instance) save or move, which must not be done again.
+# Modes of DECSET that outlast a moment. Others (1048, for instance) save or move, which must not be done
+# again.
 _PRIVATE = frozenset(
     b"1 5 6 7 9 12 25 45 47 66 1000 1002 1003 1004 1005 1006 1007 1015 1016 1047 1049 2004 2026".split()
 )
 # One mode in three numbers: the last of them counts for all.
 _SCREEN = b"1049"
 _ALIASES = {b"47": _SCREEN, b"1047": _SCREEN}
-# SGR is looked for separately: in coloured output it is nearly all there is (70 ms for 16 MB with this look ahead, 170 without).
+# SGR is looked for separately: in coloured output it is nearly all there is (70 ms for 16 MB with this look
+# ahead, 170 without).
 _MODE = re.compile(
     rb"\x1b(?!\[[0-9;:]*m)(?:\[(?P<private>\?)?(?P<numbers>[0-9;]{1,48})(?P<switch>[hl])"
     rb"|(?P<region>\[[0-9;]{0,12}r)|(?P<cursor>\[[0-9]? q)|(?P<soft>\[!p)|(?P<reset>c)|(?P<keypad>[=>])"
@@ -28,7 +32,8 @@ _MODE = re.compile(
 _COLOUR = re.compile(rb"\x1b\[([0-9;:]{0,60})m")
 _END_BYTES = 4096  # at the end of a piece: the newest colours are here, or nearly nowhere
 _MOST_COLOURS = 32  # since the newest reset; each sets some attributes
-# CAN ends a sequence that the skip cut in two (ECMA-48, section 8.3.6); a link that was open is closed (OSC 8).
+# CAN ends a sequence that the skip cut in two (ECMA-48, section 8.3.6); a link that was open is closed (OSC
+# 8).
 _PRELUDE = b"\x18\x1b]8;;\x1b\\"
 
 
@@ -38,14 +43,16 @@ class CarriedModes:
     __slots__ = ("_colours", "_rest", "_shift", "_states")
 
     def __init__(self) -> None:
-        """Begin without a change."""
         self._rest = b""  # the end of the piece before, in which a sequence may have begun
         self._states: dict[bytes, bytes] = {}  # what it is about: the sequence; the newest is the last one
         self._colours: list[bytes] = []
         self._shift = b""
 
     def take(self, data: bytes) -> None:
-        """Read one more piece. Costs 1 ms for 256 KiB of coloured lines, at most 4 KiB of memory for any number of pieces."""
+        """Read one more piece.
+
+        Costs 1 ms for 256 KiB of coloured lines, at most 4 KiB of memory for any number of pieces.
+        """
         data = self._rest + data
         begin = 0  # behind the newest reset
         for found in _MODE.finditer(data):

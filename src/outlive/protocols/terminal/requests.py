@@ -1,7 +1,8 @@
 """What callers ask of terminals, checked once for all doors (promise S3.6).
 
-`wait_s` is seconds, `budget` characters, `rows` and `cols` character cells. REST names the terminal in the path and refuses
-unknown members; JSON-RPC and MCP name it in `terminal_id` and ignore them: their requests inherit from those of REST.
+`wait_s` is seconds, `budget` characters, `rows` and `cols` character cells. REST names the terminal in the
+path and refuses unknown members; JSON-RPC and MCP name it in `terminal_id` and ignore them: their requests
+inherit from those of REST.
 
 Terminals as members of a JSON object, the same at every door (promise S3.6). Pure.
 """
@@ -71,7 +72,10 @@ class ExecuteRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_f
 
 
 class ExecuteInTerminal(ExecuteRequest, kw_only=True, frozen=True, forbid_unknown_fields=False):
-    """`terminal_execute`. Without `terminal_id` in the active terminal: the one used last, the newest, or a new one."""
+    """`terminal_execute`.
+
+    Without `terminal_id` in the active terminal: the one used last, the newest, or a new one.
+    """
 
     terminal_id: Annotated[
         Annotated[str, Meta(min_length=1, max_length=200)] | None,
@@ -86,8 +90,8 @@ class ReadTerminal(msgspec.Struct, kw_only=True, frozen=True):
     form: Annotated[
         Form,
         Meta(
-            description="clean (default): no escape sequences, progress bars collapsed. screen: what a person sees "
-            "now, for full-screen programs."
+            description="clean (default): no escape sequences, progress bars collapsed. screen: what a "
+            "person sees now, for full-screen programs."
         ),
     ] = "clean"
     cursor: Annotated[str | None, Meta(description="Where to go on, from the last answer.")] = None

@@ -1,8 +1,10 @@
-"""The marks in a shell's output (`MarkReader`), and what they mean for one command (`CommandRun`) or the shell (`newest_state`).
+"""The marks in a shell's output (`MarkReader`), and what they mean for one command (`CommandRun`) or the
+shell (`newest_state`).
 
-The marks are OSC 133 as FinalTerm introduced it ("Semantic prompts", Per Bothner): A, B, C, D;n, and P;k=s for the prompt of a
-second line. Each one has `aid=`, the terminal's own key: a mark without it comes from another program, and counts as plain
-bytes. D;n;k=p is our own: the D that is part of the prompt itself. Pure; the shells' start files make the marks.
+The marks are OSC 133 as FinalTerm introduced it ("Semantic prompts", Per Bothner): A, B, C, D;n, and P;k=s
+for the prompt of a second line. Each one has `aid=`, the terminal's own key: a mark without it comes from
+another program, and counts as plain bytes. D;n;k=p is our own: the D that is part of the prompt itself. Pure;
+the shells' start files make the marks.
 """
 
 import re
@@ -10,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, cast
 
-# A: a prompt comes next; B: the prompt is complete; C: a command begins; D: it has ended; P: the shell wants more lines; E: a D
-# that is part of the prompt, which a line editor may draw several times; L: the shell has taken the typed line (it switches
-# bracketed paste off, which any program may do, too).
+# A: a prompt comes next; B: the prompt is complete; C: a command begins; D: it has ended; P: the shell wants
+# more lines; E: a D that is part of the prompt, which a line editor may draw several times; L: the shell has
+# taken the typed line (it switches bracketed paste off, which any program may do, too).
 Kind = Literal["A", "B", "C", "D", "E", "P", "L"]
 
 _INTRODUCER = b"\x1b]133;"
@@ -92,9 +94,9 @@ def _beginning(window: bytes, seen: int) -> bytes:
 class CommandRun:
     """One command, from the moment when it was typed to the next prompt.
 
-    Its output is between the first C and the last D (bash and zsh mark each command of several lines), without what the shell
-    prints between a D and the next A or C. A line that the shell cannot parse has no C: then its output is everything after
-    the shell has taken the line.
+    Its output is between the first C and the last D (bash and zsh mark each command of several lines),
+    without what the shell prints between a D and the next A or C. A line that the shell cannot parse has no
+    C: then its output is everything after the shell has taken the line.
 
     Attributes:
         exit_code: That of the last D.
@@ -118,7 +120,6 @@ class CommandRun:
     )
 
     def __init__(self) -> None:
-        """Begin at the moment when the command has been typed."""
         self.exit_code: int | None = None
         self.has_begun = False
         self.is_over = False
@@ -142,7 +143,8 @@ class CommandRun:
             case "L" if not self._runs and not self._ranges:
                 self._open = mark.end
             case "C":
-                # With the first C it is certain where output begins: what was collected before is the shell's own.
+                # With the first C it is certain where output begins: what was collected before is the shell's
+                # own.
                 if not self._runs:
                     self._ranges.clear()
                 else:
@@ -196,7 +198,8 @@ class ShellState:
     Attributes:
         is_ready: It shows a prompt, and nothing else.
         wants_more: It shows the prompt for a further line.
-        exit_code: That of the last command that ended; None while one runs, or if none has ended in these bytes.
+        exit_code: That of the last command that ended; None while one runs, or if none has ended in these
+            bytes.
         taken_at: The offset at which it last began or ended a command; -1: none in these bytes.
     """
 
@@ -209,7 +212,8 @@ class ShellState:
 def newest_state(marks: Iterable[Mark]) -> ShellState:
     """Return what a shell does whose newest output has these marks.
 
-    A prompt always comes last. So if there is no mark at all, a command runs that has written all of these bytes.
+    A prompt always comes last. So if there is no mark at all, a command runs that has written all of these
+    bytes.
     """
     is_ready = wants_more = has_code = False
     may_prompt = True  # no command runs, as far as is known: the beginning may be cut off

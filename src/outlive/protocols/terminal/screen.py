@@ -1,13 +1,15 @@
 """What a person sees of a terminal: `draw` makes rows of text of its newest bytes. Pure.
 
-A terminal emulator does the work (decision 101). Which bytes are the newest is decided by the engine's terminals.
+A terminal emulator does the work (decision 101). Which bytes are the newest is decided by the engine's
+terminals.
 """
 
 import re
 from collections.abc import Sequence
 from typing import Any
 
-# Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would misread.
+# Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would
+# misread.
 _STRINGS = re.compile(rb"\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[ -/]+[@-~]")
 _SEQUENCE = re.compile(rb"(\x1b\[[0-?]*[@-~])")  # ECMA-48, 5.4
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])\Z")
@@ -17,8 +19,8 @@ _MAX_CELLS = 1000  # rows or columns: a larger window would make drawing slow, a
 def draw(data: bytes, *, rows: int, cols: int, resizes: Sequence[tuple[int, int, int]] = ()) -> str:
     """Return the rows of a screen, from the first to the last that shows something, without trailing spaces.
 
-    `data` is the newest output, and may begin anywhere. What a program wrote to the alternate screen (vim, less) is gone once
-    the program has returned from it.
+    `data` is the newest output, and may begin anywhere. What a program wrote to the alternate screen (vim,
+    less) is gone once the program has returned from it.
 
     Args:
         data: The bytes.
@@ -62,7 +64,8 @@ class _Drawing:
         try:
             self._stream.feed(piece)
         except (TypeError, ValueError, IndexError, KeyError):
-            # pyte calls its methods with whatever parameters a sequence has. A sequence that makes one fail is left out.
+            # pyte calls its methods with whatever parameters a sequence has. A sequence that makes one fail
+            # is left out.
             self._stream = self._open(self._screen)
 
     def resize(self, rows: int, cols: int) -> None:

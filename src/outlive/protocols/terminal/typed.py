@@ -1,4 +1,5 @@
-"""What is typed into a shell: commands of any number of lines (`typed_command`), and keys by name (`typed_keys`). Pure.
+"""What is typed into a shell: commands of any number of lines (`typed_command`), and keys by name
+(`typed_keys`). Pure.
 
 Keys are sent as terminals send them (xterm, "PC-Style Function Keys").
 """
@@ -12,7 +13,7 @@ from outlive.core.terminal import ShellKind
 _CLEAR = b"\x1b[133;1~"  # removes what is typed already
 _SUBMIT = {"fish": b"\x1b[133;2~"}
 _PASTE, _PASTE_END = b"\x1b[200~", b"\x1b[201~"
-_KILL_LINE = b"\x15"  # termios(3), VKILL
+KILL_LINE = b"\x15"  # termios(3), VKILL
 # What a terminal or a line editor reads as a key, even within a paste.
 _KEYS = {chr(code) for code in (*range(32), 127)} - {"\t", "\n"}
 # n_tty keeps 4095 bytes of a line without a line editor (termios(3), "Canonical and noncanonical mode").
@@ -23,8 +24,8 @@ def typed_command(command: str, shell: ShellKind, key: str) -> bytes:
     """Return the bytes to send to a shell at its prompt so that it runs a command of any number of lines.
 
     Raises:
-        InvalidRequest: The command is empty, contains control characters that are keys, or has lines that are too long for a
-            shell without a line editor.
+        InvalidRequest: The command is empty, contains control characters that are keys, or has lines that are
+            too long for a shell without a line editor.
     """
     text = command.replace("\r\n", "\n").replace("\r", "\n").strip("\n")
     if not text.strip():
@@ -36,21 +37,23 @@ def typed_command(command: str, shell: ShellKind, key: str) -> bytes:
         data = text.encode()
     except UnicodeEncodeError:
         raise InvalidRequest("invalid_params", "Half of a surrogate pair in the command.") from None
-    # A shell with a line editor of its own: as a bracketed paste, in which newlines run nothing, then the key that runs it.
+    # A shell with a line editor of its own: as a bracketed paste, in which newlines run nothing, then the key
+    # that runs it.
     if shell != "sh":
         return b"".join((_CLEAR, _PASTE, data, _PASTE_END, _SUBMIT.get(shell, b"\r")))
-    # One compound line: the shell has read all of it before its first word runs, so no part is taken for a program's input.
-    # Within single quotes only the quote itself has to be escaped (POSIX.1-2017, 2.2.2).
+    # One compound line: the shell has read all of it before its first word runs, so no part is taken for a
+    # program's input. Within single quotes only the quote itself has to be escaped (POSIX.1-2017, 2.2.2).
+    # `eval` gives 0: its own failure would end a shell under `set -e` where the command in it ends none.
     quoted = data.replace(b"'", b"'\\''")
     before = f"printf '\\033]133;C;aid=%s\\007' {key}; eval '".encode()
-    behind = f"'; printf '\\033]133;D;%s;aid=%s\\007' \"$?\" {key}\n".encode()
+    behind = f"\n__outlive_code=$?'; printf '\\033]133;D;%s;aid=%s\\007' \"$__outlive_code\" {key}\n".encode()
     lines = before + quoted + behind
     if max(map(len, lines.split(b"\n"))) > _MAX_LINE_BYTES:
         text = (
             f"A line of the command has more than {_MAX_LINE_BYTES} bytes, which this shell cannot be typed."
         )
         raise InvalidRequest("invalid_params", text, hint="Use a terminal of bash, or put it in a file.")
-    return _KILL_LINE + lines
+    return KILL_LINE + lines
 
 
 def prompts(key: str) -> dict[str, str]:

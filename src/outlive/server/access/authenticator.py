@@ -1,17 +1,20 @@
-"""Which caller is let in, and as which principal: `Authenticator` decides for each request and upgrade (decision 70).
+"""Which caller is let in, and as which principal: `Authenticator` decides for each request and upgrade
+(decision 70).
 
-It tries in this order: a token, which counts everywhere; the API key, over TCP; else the caller's uid, if it is the server's own,
-over the Unix socket or loopback TCP. The uid alone is not enough for a request that a proxy has forwarded, or for a process that
-this server has started. A web page acts as the user only if its origin was allowed; a page served by this machine gets the scope
-hello (decision 72).
+It tries in this order: a token, which counts everywhere; the API key, over TCP; else the caller's uid, if it
+is the server's own, over the Unix socket or loopback TCP. The uid alone is not enough for a request that a
+proxy has forwarded, for a process that a server of this user has started, or for one that is bounded more
+than this server (decision 219). A web page acts as the user only if its
+origin was allowed; a page served by this machine gets the scope hello (decision 72).
 
-The facts come from `peers`, the tokens from `TokenBook`. Host and Origin are checked before, by `guard`; scopes are enforced later, by the
-frontends.
+The facts come from `peers`, the tokens from `TokenBook`. Host and Origin are checked before, by `guard`;
+scopes are enforced later, by the frontends.
 
 `TokenBook` has the tokens as a running server knows them; it is never older than the file.
 
-A token that is revoked, or expires, is refused from that moment on, and the connections opened with it end within a second. This
-module never writes the file: `store.token_file` does. What a token allows is decided by `Authenticator`.
+A token that is revoked, or expires, is refused from that moment on, and the connections opened with it end
+within a second. This module never writes the file: `store.token_file` does. What a token allows is decided by
+`Authenticator`.
 """
 
 import asyncio
@@ -30,6 +33,7 @@ from urllib.parse import parse_qs
 from starlette.types import Scope
 
 from outlive.core.errors import LimitExceeded, StoreCorrupt
+from outlive.core.identity import is_process_id
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.node_entrance import NodeEntrance
@@ -50,7 +54,10 @@ _Mark = tuple[int, int, int, int]
 
 
 class TokenBook:
-    """Finds tokens, and ends connections whose token no longer counts. `async with` keeps it up to date; for one event loop."""
+    """Finds tokens, and ends connections whose token no longer counts.
+
+    `async with` keeps it up to date; for one event loop.
+    """
 
     def __init__(
         self,
@@ -94,7 +101,8 @@ class TokenBook:
             self._fd = -1
 
     async def find(self, secret: str) -> Token | None:
-        """Return the token of this secret; None when it is unknown, revoked or expired, or its command has ended.
+        """Return the token of this secret; None when it is unknown, revoked or expired, or its command has
+        ended.
 
         Cancellation: safe.
         """
@@ -117,7 +125,9 @@ class TokenBook:
             self._uses.pop(key, None)
 
     async def _watch(self) -> None:
-        """Cut the connections of tokens that no longer count, four times a second while any token is in use."""
+        """Cut the connections of tokens that no longer count, four times a second while any token is in
+        use.
+        """
         while True:
             await self._is_used.wait()
             await asyncio.sleep(_LOOK_S)
@@ -141,8 +151,8 @@ class TokenBook:
     def _is_stale(self) -> bool:
         if self._fd < 0:
             return True
-        # The open descriptor shows a replacement without a look at the path: the old file has one link less, and that is none
-        # unless a backup has linked it, too.
+        # The open descriptor shows a replacement without a look at the path: the old file has one link less,
+        # and that is none unless a backup has linked it, too.
         return _mark_of(os.fstat(self._fd)) != self._mark
 
     async def _read(self) -> None:
@@ -176,19 +186,27 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-# A web page can show a token as a WebSocket subprotocol: this prefix, then the token (names: RFC 6455, section 4.1).
+# A web page can show a token as a WebSocket subprotocol: this prefix, then the token (names: RFC 6455,
+# section 4.1).
 _OFFERED = "outlive.token."
 
 # Headers of forwarded requests: RFC 7239, RFC 9110 section 7.6.3, and what older proxies set.
 _PROXY_HEADERS = frozenset({b"forwarded", b"via", b"x-real-ip"})
 _PROXY_PREFIX = b"x-forwarded-"
 
+_OTHERS_HINT = (
+    "Hand the command a token of this server: `outlive token create`, then OUTLIVE_TOKEN. `outlive run "
+    "--grant run` gives one to a command of its own server."
+)
+
 _DECISION_S = 60.0  # as long as clients commonly wait; a busy machine is no reason to refuse a caller
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """Why a caller is not let in: the error's slug, a sentence, and a hint where the slug's own hint does not fit."""
+    """Why a caller is not let in: the error's slug, a sentence, and a hint where the slug's own hint does not
+    fit.
+    """
 
     error: str
     message: str
@@ -226,12 +244,13 @@ class Authenticator:
             tokens: Finds the tokens that count.
             own_uid: The user that runs this server.
             api_key: The key that every caller over TCP without a token must send; empty asks for none.
-            bridge_paths: Paths of upgrades at which tokens of the scope bridge count, also in the query: a browser extension
-                may have no other place for one (promise S3.1).
-            offering_paths: Prefixes of the WebSocket paths at which a token may be one of the subprotocols: web pages
-                connect there, and cannot send a header.
+            bridge_paths: Paths of upgrades at which tokens of the scope bridge count, also in the query: a
+                browser extension may have no other place for one (promise S3.1).
+            offering_paths: Prefixes of the WebSocket paths at which a token may be one of the subprotocols:
+                web pages connect there, and cannot send a header.
             origins: The origins whose pages act as the user, as `scheme://host[:port]` in lower case.
-            hello_paths: Paths at which pages of this machine without a token get the scope hello (promise S4.10).
+            hello_paths: Paths at which pages of this machine without a token get the scope hello (promise
+                S4.10).
             nodes: Decides about the path at which nodes dial in.
         """
         self._nodes = nodes
@@ -266,12 +285,15 @@ class Authenticator:
     async def _by_what_it_shows(
         self, scope: Scope, peer: Peer, standing: PeerCredentials
     ) -> Admission | AccessRefusal:
-        # A started process without a name cannot be held to its sandbox: what it starts might be confined less than itself.
+        # A started process without a name cannot be held to its sandbox: what it starts might be confined
+        # less than itself.
         if standing.inside == "":
             return AccessRefusal("inside_process", "Which of our own processes asks here cannot be told.")
         if is_code_form(scope):
-            # What it shows is in its body, and `frontends.web` checks it. A command of ours gets no page with it.
-            return self._distrust(scope, standing) or Admission(_a_page(peer))
+            # What it shows is in its body, and `frontends.web` checks it. A command gets no page with it; a
+            # browser may be bounded (snap, Flatpak).
+            refusal = None if standing.bounds else self._distrust(scope, standing)
+            return refusal or Admission(_a_page(peer))
         is_bridge = scope["type"] == "websocket" and scope["path"] in self._bridge_paths
         shown = [*credentials(scope), *self._offered(scope), *(_query_tokens(scope) if is_bridge else [])]
         secrets = [one for one in shown if one.startswith(PREFIX)]
@@ -287,8 +309,8 @@ class Authenticator:
             return refusal
         if is_from_page(scope):
             return self._page(scope, peer, standing)
-        # A process that can open the Unix socket can read the state folder, too: it gets all rights. A TCP connection may be
-        # forwarded by another program (ssh, a container's port), so it gets fewer.
+        # A process that can open the Unix socket can read the state folder, too: it gets all rights. A TCP
+        # connection may be forwarded by another program (ssh, a container's port), so it gets fewer.
         if peer.is_unix:
             return Admission(replace(self._own(peer, standing, AccessScope.ADMIN), is_socket_user=True))
         return Admission(self._own(peer, standing, AccessScope.RUN))
@@ -339,13 +361,14 @@ class Authenticator:
     def _distrust(self, scope: Scope, standing: PeerCredentials) -> AccessRefusal | None:
         """Return why the uid alone is not enough to let this caller in; None when it is."""
         if standing.place is PeerPlace.INSIDE:
-            return AccessRefusal(
-                "inside_process", "A process that outlive has started is not let in by its user alone."
-            )
+            return _enclosed(standing.inside or "")
         if is_forwarded(scope):
             return AccessRefusal("token_missing", "A request that a proxy forwards has to show a token.")
         if standing.uid != self._own_uid:
             return AccessRefusal("token_missing", "Only the user who started the server needs no token.")
+        if standing.bounds:
+            text = f"A process {standing.bounds} has to show a token."
+            return AccessRefusal("token_missing", text)
         if standing.place is not PeerPlace.OUTSIDE:
             return AccessRefusal(
                 "token_missing", "Whose connection this is cannot be told: it has to show a token."
@@ -371,6 +394,14 @@ class Authenticator:
         )
 
 
+def _enclosed(process_id: str) -> AccessRefusal:
+    """Refuse a caller that lives in a process, whose id (of another server's process: its end) is named."""
+    text = f"A process that outlive has started is not let in by its user alone. It lives in {process_id}"
+    if is_process_id(process_id):
+        return AccessRefusal("inside_process", f"{text}.")
+    return AccessRefusal("inside_process", f"{text}, which another server has started.", hint=_OTHERS_HINT)
+
+
 def _a_page(peer: Peer, origin: str | None = None) -> Access:
     return Access(
         principal=f"page:{origin}" if origin else "page", scope=AccessScope.HELLO, address=str(peer)
@@ -378,7 +409,9 @@ def _a_page(peer: Peer, origin: str | None = None) -> Access:
 
 
 def credentials(scope: Scope) -> list[str]:
-    """Return the credentials in a request's headers: `Authorization: Bearer k`, `Authorization: k` or `X-API-Key: k`."""
+    """Return the credentials in a request's headers: `Authorization: Bearer k`, `Authorization: k` or
+    `X-API-Key: k`.
+    """
     shown = values_of(scope, b"x-api-key")
     for value in values_of(scope, b"authorization"):
         scheme, _, word = value.partition(" ")
@@ -396,7 +429,9 @@ def _query_tokens(scope: Scope) -> list[str]:
 
 
 def without_tokens(scope: Scope) -> Scope:
-    """Return the scope of an upgrade without the subprotocols that are tokens, so that no frontend echoes or logs one."""
+    """Return the scope of an upgrade without the subprotocols that are tokens, so that no frontend echoes or
+    logs one.
+    """
     if not any(map(_is_token, scope["subprotocols"])):
         return scope
     left = [one for one in scope["subprotocols"] if not _is_token(one)]

@@ -1,8 +1,9 @@
 """The outermost ASGI layer, on every route and upgrade: `Guard`.
 
-Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks `authenticator` which
-principal the caller is, and hands that to the frontends (`access_of`). Decides by the parsed value of a header, never by a
-prefix: `localhost.evil.example` begins with `localhost`. The format of a refusal is decided by `error_formats`.
+Refuses foreign Hosts (421: DNS rebinding) and foreign pages (403: a web page must not start commands), asks
+`authenticator` which principal the caller is, and hands that to the frontends (`access_of`). Decides by the
+parsed value of a header, never by a prefix: `localhost.evil.example` begins with `localhost`. The format of a
+refusal is decided by `error_formats`.
 """
 
 import asyncio
@@ -47,9 +48,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The server's names beyond this machine: DNS names, `*.example.org` for all of one level, and [IPv6] or IPv4.
+    """The server's names beyond this machine: DNS names, `*.example.org` for all of one level, and [IPv6] or
+    IPv4.
 
-    A name without a port counts at every port, since a forwarding may use any; `name:port` counts at that port only.
+    A name without a port counts at every port, since a forwarding may use any; `name:port` counts at that
+    port only.
     """
 
     public: frozenset[str] = frozenset()
@@ -80,8 +83,10 @@ class Guard:
             app: The guarded application.
             entry: Decides which callers are let in.
             names: The server's names beyond this machine.
-            origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in lower case.
-            open_paths: Paths whose GET is answered for every caller, with facts that are public; so are the page's own files.
+            origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in
+                lower case.
+            open_paths: Paths whose GET is answered for every caller, with facts that are public; so are the
+                page's own files.
             answer: Gives a refusal its format.
         """
         self._app = app
@@ -136,7 +141,9 @@ class Guard:
 
 
 async def _drain(scope: Scope, receive: Receive) -> None:
-    """Read a small rest of the request: closing with unread bytes resets the connection, and the caller loses the answer."""
+    """Read a small rest of the request: closing with unread bytes resets the connection, and the caller loses
+    the answer.
+    """
     if scope["type"] != "http" or not values_of(scope, b"content-length"):
         return
     left = _MAX_DRAINED
@@ -193,7 +200,10 @@ async def _answer_preflight(send: Send) -> None:
 
 
 def _is_own(authority: str, names: Names, *, default_port: int) -> bool:
-    """Tell whether an authority names this server. The port does not count for local names: a forwarding may change it."""
+    """Tell whether an authority names this server.
+
+    The port does not count for local names: a forwarding may change it.
+    """
     match = AUTHORITY.fullmatch(authority)
     if match is None:
         return False
@@ -202,7 +212,9 @@ def _is_own(authority: str, names: Names, *, default_port: int) -> bool:
 
 
 def _is_welcome(origin: str, scheme: str, names: Names, origins: frozenset[str]) -> bool:
-    """Tell whether a page of that origin may ask at all: of this machine, of our names, or one that was allowed."""
+    """Tell whether a page of that origin may ask at all: of this machine, of our names, or one that was
+    allowed.
+    """
     if origin.lower() in origins:
         return True
     said, separator, authority = origin.partition("://")

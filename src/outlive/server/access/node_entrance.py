@@ -1,8 +1,10 @@
-"""Which machines may dial in as nodes: `NodeEntrance`, by the code or the credential that they show, and by nothing else.
+"""Which machines may dial in as nodes: `NodeEntrance`, by the code or the credential that they show, and by
+nothing else.
 
-Neither the uid, nor a token, nor the API key counts here; and what counts here is, at every other path, a token that is unknown.
-What counts always passes: many machines may share an address (a NAT, a proxy that ends TLS), and one of them must not lock the others
-out. An address that shows wrong ones reads why once a second at most.
+Neither the uid, nor a token, nor the API key counts here; and what counts here is, at every other path, a
+token that is unknown. What counts always passes: many machines may share an address (a NAT, a proxy that ends
+TLS), and one of them must not lock the others out. An address that shows wrong ones reads why once a second
+at most.
 """
 
 import time
@@ -10,10 +12,11 @@ from collections.abc import Callable, Sequence
 
 from outlive.policy.access import Rates
 
-# Of one address: four wrong ones at once, then one a second. 256 bits cannot be guessed at any rate; what is bounded is the noise,
-# and a code that was cut off by a copy is typed again within a second.
+# Of one address: four wrong ones at once, then one a second. 256 bits cannot be guessed at any rate; what is
+# bounded is the noise, and a code that was cut off by a copy is typed again within a second.
 _WRONG_PER_S = 1.0
-_MOST_SHOWN = 4  # headers with a secret that are looked at; a node sends one, and each costs a hash and a look at all nodes
+# headers with a secret that are looked at; a node sends one, and each costs a hash and a look at all nodes
+_MOST_SHOWN = 4
 _HINT = "`outlive node invite NAME` on the server that is joined makes a code; `outlive node join` takes it."
 
 
@@ -27,7 +30,6 @@ class NodeEntrance:
     def __init__(
         self, path: str, find: Callable[[str], str | None], *, now: Callable[[], float] = time.monotonic
     ) -> None:
-        """Take the path, what finds a node's name by its secret, and a clock of seconds."""
         self.path = path
         self._find = find
         self._now = now

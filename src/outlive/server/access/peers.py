@@ -1,11 +1,14 @@
-"""Which process is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once and remembers.
+"""Which process is at the other end of a connection: `Peer`, one for each, and `Peers`, which finds out once
+and remembers.
 
-Facts from the kernel only: the user, and whether the process lives in a tree of processes that this server started.
-`authenticator` decides what follows from them. A fact that cannot be found counts against the caller.
+Facts from the kernel only: the user, whether a command encloses the process, of this server or another one of
+its user, and whether it is bounded more than this server (decision 219). `authenticator` decides what follows
+from them. A fact that cannot be found counts against the caller.
 
 Reads that another process can make slow, away from the event loop: `Looks`, a few threads with one queue.
 
-Not asyncio's own thread pool: a read that blocks for ever would take one of its threads from the whole server.
+Not asyncio's own thread pool: a read that blocks for ever would take one of its threads from the whole
+server.
 """
 
 import asyncio
@@ -22,25 +25,30 @@ from functools import partial
 from typing import TypeVar
 
 from outlive.core.errors import LimitExceeded
-from outlive.core.layout import Layout
+from outlive.core.events import KeeperBounds
+from outlive.core.identity import PROCESS_VARIABLE, short_name
+from outlive.core.layout import VARIABLE, Layout
 from outlive.engine.processes.groups import StartSlots
-from outlive.keeper.common.callers import AcceptTurns, Ancestry, Descent, PeerProcess
+from outlive.keeper.common.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.keeper.common.files import read_pid
 from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
 from outlive.keeper.common.locks import holder_of
 from outlive.server.access.socket_table import Address, Holders, SocketOwner, SocketTable, is_held_by
 
-# A read of another process's memory can block for ever and then keeps one thread; the queue goes on with the others.
+# A read of another process's memory can block for ever and then keeps one thread; the queue goes on with the
+# others.
 _MOST_THREADS = 8
 
 _T = TypeVar("_T")
 
 
 class Looks:
-    """Used on one event loop. The queue holds one entry per waiting caller; the caller sets the deadline, nothing here does."""
+    """Used on one event loop.
+
+    The queue holds one entry per waiting caller; the caller sets the deadline, nothing here does.
+    """
 
     def __init__(self) -> None:
-        """Begin without threads: one more starts whenever all are busy, up to eight."""
         self._line: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._threads = 0
         self._waiting = 0  # looks that have not ended yet
@@ -60,7 +68,8 @@ class Looks:
 
         def run() -> None:
             result: _T | None = None
-            # OSError: a file of /proc has vanished with its process. ValueError: it was cut off in the middle.
+            # OSError: a file of /proc has vanished with its process. ValueError: it was cut off in the
+            # middle.
             with contextlib.suppress(OSError, ValueError):
                 result = None if done.cancelled() else work()
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
@@ -83,8 +92,8 @@ PEER = "outlive.peer"  # in scope["state"]; set by `http_server` for each connec
 # The running commands: the pid of each (None while it starts) and its process id.
 Living = Callable[[], Iterable[tuple[int | None, str]]]
 
-# A process that has connected before is likely to connect again. The 4 latest ones are looked at before the search begins, the 64
-# latest ones first in it.
+# A process that has connected before is likely to connect again. The 4 latest ones are looked at before the
+# search begins, the 64 latest ones first in it.
 _MAX_LIKELY = 4
 _MAX_HOLDERS = 64
 _NO_ROOM = "The server has no descriptor left to know callers by."
@@ -92,10 +101,11 @@ _MAX_ENVIRONMENT = 256 * 1024
 
 
 class PeerPlace(Enum):
-    """Whether a process lives in a tree that this server started."""
+    """Whether a command encloses a process, or something else bounds it more than this server."""
 
     OUTSIDE = "outside"
-    INSIDE = "inside"  # in a tree that we started
+    INSIDE = "inside"  # in the tree of a command that a server of our user has started
+    BOUNDED = "bounded"  # by another program: a sandbox, a container, a unit of systemd
     UNKNOWN = "unknown"  # gone, hidden, or of another machine
 
 
@@ -103,7 +113,9 @@ class PeerPlace(Enum):
 class PeerCredentials:
     """The kernel's facts about a peer.
 
-    `inside` is the id of the started process in whose tree the peer lives; "" when it lives in one, and which is unknown.
+    `inside` is the id of the started process in whose tree the peer lives; "" when it lives in one, and which
+    is unknown; of another server's process the end of its id (`short_name`). `bounds` says what bounds it,
+    where it is bounded.
     """
 
     uid: int | None = None
@@ -111,10 +123,14 @@ class PeerCredentials:
     ticks: int = 0  # when it started, in clock ticks since boot
     place: PeerPlace = PeerPlace.UNKNOWN
     inside: str | None = None
+    bounds: str = ""
 
 
 class Peer:
-    """One connection's other end. `standing` is None until it was asked for; `hang_up` cuts the connection."""
+    """One connection's other end.
+
+    `standing` is None until it was asked for; `hang_up` cuts the connection.
+    """
 
     __slots__ = ("_caller", "hang_up", "is_unix", "local", "remote", "standing")
 
@@ -127,7 +143,6 @@ class Peer:
         is_unix: bool = False,
         hang_up: Callable[[], None] = lambda: None,
     ) -> None:
-        """Take the process behind a Unix socket (None: no descriptor was left for its pidfd), or a TCP connection's ends."""
         self.local = local
         self.remote = remote
         self.is_unix = is_unix
@@ -173,21 +188,25 @@ class Peers:
     """Finds the facts about the peers of one server. Used on its event loop."""
 
     def __init__(self, layout: Layout, *, own_uid: int, living: Living) -> None:
-        """Take the state folder, whose keeper's process trees count, and the function that lists the running commands."""
         self._locks = (layout.guardian_lock, layout.supervisor_lock)
         self._layout = layout
         self._own_uid = own_uid
         self._living = living
         self._sessions: set[int] = set()
-        self._ancestry = Ancestry(self._of_ours)
+        self._ancestry = Ancestry(self._of_ours, of=os.getpid())
+        # Ends of the ids of processes that enclose this server, too, and so make no caller one of theirs.
+        self._above = {*self._ancestry.commands, short_name(os.environ.get(PROCESS_VARIABLE, ""))}
+        self._own_bounds = Confinement.of(os.getpid())
+        self._keeper_bounds: Confinement | None = None
         self._latest: dict[int, None] = {}  # pids of processes that have connected, the latest last
         self._holders = Holders()
         self._looks = Looks()
         self._judged = StartSlots(1)
         self._table = SocketTable()
 
-    def learn(self, sessions: Collection[int]) -> None:
-        """Take the POSIX sessions of the keeper and its shims, as the keeper reports them."""
+    def learn(self, sessions: Collection[int], bounds: KeeperBounds | None) -> None:
+        """Take the POSIX sessions of the keeper and its shims, and what bounds it, as it reports them."""
+        self._keeper_bounds = None if bounds is None else Confinement(*bounds)
         if not self._sessions.issuperset(sessions):
             self._ancestry.forget_all()
         self._sessions = set(sessions)
@@ -208,7 +227,8 @@ class Peers:
         return peer.standing
 
     async def identity(self, peer: Peer) -> str:
-        """Return a name that only the process at the other end has on this machine; "" when it cannot be found.
+        """Return a name that only the process at the other end has on this machine; "" when it cannot be
+        found.
 
         Cancellation: safe.
         """
@@ -228,8 +248,6 @@ class Peers:
         owner = await self._owner(peer)
         if owner is None or owner.uid != self._own_uid:
             return PeerCredentials(uid=None if owner is None else owner.uid)
-        if not any(True for _ in self._living()):
-            return PeerCredentials(uid=owner.uid, place=PeerPlace.OUTSIDE)  # there is no tree to be in
         with closing(await self._holding(owner)) as caller:
             return await self._of_process(caller)
 
@@ -238,10 +256,32 @@ class Peers:
             return PeerCredentials(uid=caller.uid)
         ticks = start_ticks(caller.pid)
         place, inside = await self._place(caller.pid)
-        # A pid is reused: the facts read above belong to this process only if it still lives now. Else it counts as gone.
+        bounds = ""
+        if place is PeerPlace.OUTSIDE:
+            place, bounds = self._bounded(caller.pid)
+        # A pid is reused: the facts read above belong to this process only if it still lives now. Else it
+        # counts as gone.
         if not caller.is_there():
             return PeerCredentials(uid=caller.uid)
-        return PeerCredentials(uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside)
+        return PeerCredentials(
+            uid=caller.uid, pid=caller.pid, ticks=ticks, place=place, inside=inside, bounds=bounds
+        )
+
+    def _bounded(self, pid: int) -> tuple[PeerPlace, str]:
+        """Compare what bounds a process with what bounds this server, or its keeper.
+
+        Read for each connection: a process may go into a sandbox, and a server's unit bounds the server more
+        than its keeper and its user (decision 45).
+        """
+        found = Confinement.of(pid)
+        difference = found.beyond(self._own_bounds)
+        if difference and self._keeper_bounds is None:
+            raise LimitExceeded("caller_undetermined", "The keeper has not answered yet.")
+        if difference and self._keeper_bounds is not None:
+            difference = found.beyond(self._keeper_bounds)
+        if difference is None:
+            return PeerPlace.UNKNOWN, ""
+        return (PeerPlace.BOUNDED, difference) if difference else (PeerPlace.OUTSIDE, "")
 
     async def _owner(self, peer: Peer) -> SocketOwner | None:
         """Return the owner of the other end of a TCP connection within this machine."""
@@ -266,8 +306,8 @@ class Peers:
         return _caller(owner, pid)
 
     async def _place(self, pid: int) -> tuple[PeerPlace, str | None]:
-        # The connections of one process are judged one after another, so that its environment, the slow part, is read once for
-        # all.
+        # The connections of one process are judged one after another, so that its environment, the slow part,
+        # is read once for all.
         async with self._judged.of(str(pid)):
             return await self._judge(pid)
 
@@ -276,8 +316,8 @@ class Peers:
         if verdict.is_inside is None:
             return PeerPlace.UNKNOWN, None
         if verdict.is_inside:
-            return PeerPlace.INSIDE, await self._name(verdict, pid)
-        if verdict.is_known or not any(True for _ in self._living()):
+            return PeerPlace.INSIDE, await self._name(verdict, pid) if verdict.is_ours else verdict.command
+        if verdict.is_known:
             return PeerPlace.OUTSIDE, None
         if await self._is_led_from_outside(verdict, pid):
             return PeerPlace.OUTSIDE, None
@@ -290,9 +330,9 @@ class Peers:
     async def _is_led_from_outside(self, verdict: Descent, pid: int) -> bool:
         """Tell whether the leader of a process's POSIX session lives, and lives outside.
 
-        Then the process lives outside, too: it was forked in that session (setsid(2) makes new sessions, no call joins another),
-        and each command leads a session of its own. So the environment of a shell is read once, not that of each program it
-        starts.
+        Then the process lives outside, too: it was forked in that session (setsid(2) makes new sessions, no
+        call joins another), and each command leads a session of its own. So the environment of a shell is
+        read once, not that of each program it starts.
         """
         leader = verdict.chain[0].session if verdict.chain else 0
         if leader in {0, pid}:  # 0: one that a pid namespace hides
@@ -309,8 +349,8 @@ class Peers:
     async def _name(self, verdict: Descent, pid: int) -> str:
         """Return the id of the process in whose tree a peer lives, "" when it cannot be found.
 
-        The nearest command in whose POSIX session the peer or an ancestor lives; else the command whose shim is an ancestor; else
-        the command that the peer's environment names.
+        The nearest command in whose POSIX session the peer or an ancestor lives; else the command whose shim
+        is an ancestor; else the command that the peer's environment names.
         """
         commands = {pid: process_id for pid, process_id in self._living() if process_id}
         for one in verdict.chain:
@@ -323,14 +363,20 @@ class Peers:
         return carried if carried in folders else ""
 
     async def _carried(self, pid: int) -> str | None:
-        """Return the process id in a process's environment; "" without one of this server, None when it cannot be read."""
+        """Return the process id in a process's environment, of another server's process the end of it.
+
+        "" without one, or with one that encloses this server, too; None when it cannot be read.
+        """
         raw = await self._looks.look(partial(_environment_of, pid))
         if raw is None:
             return None
         variables = dict(entry.partition(b"=")[::2] for entry in raw.split(b"\0"))
-        if variables.get(b"OUTLIVE_STATE_DIR") != os.fsencode(self._layout.root):
+        process_id = variables.get(os.fsencode(PROCESS_VARIABLE), b"").decode("ascii", "replace")
+        if short_name(process_id) in self._above:
             return ""
-        return variables.get(b"OUTLIVE_PROCESS_ID", b"").decode("ascii", "replace")
+        # Whichever folder it names: a command that calls another server names that one's.
+        is_ours = variables.get(os.fsencode(VARIABLE)) == os.fsencode(self._layout.root)
+        return process_id if is_ours else short_name(process_id)
 
 
 def still_lives(identity: str) -> bool:
@@ -340,7 +386,9 @@ def still_lives(identity: str) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    """Tell whether a process and its first thread live: a zombie's environment reads as empty, whatever it was."""
+    """Tell whether a process and its first thread live: a zombie's environment reads as empty, whatever it
+    was.
+    """
     fields = stat_fields(pid)
     return bool(fields) and fields[0] not in {b"Z", b"X"}
 
@@ -359,12 +407,16 @@ def _ticks_of(caller: PeerProcess) -> int:
 
 
 def _is_loopback(host: str) -> bool:
-    """Tell whether an address, as the kernel writes it, is this machine's own (RFC 1122, 3.2.1.3; RFC 4291, 2.5.3)."""
+    """Tell whether an address, as the kernel writes it, is this machine's own (RFC 1122, 3.2.1.3; RFC 4291,
+    2.5.3).
+    """
     return host == "::1" or host.removeprefix("::ffff:").startswith("127.")
 
 
 def _plain(end: Address) -> Address:
-    """Return an address with an IPv4-mapped IPv6 host (::ffff:127.0.0.1) as plain IPv4: the kernel's tables list it so."""
+    """Return an address with an IPv4-mapped IPv6 host (::ffff:127.0.0.1) as plain IPv4: the kernel's tables
+    list it so.
+    """
     return (end[0].removeprefix("::ffff:") if "." in end[0] else end[0]), end[1]
 
 

@@ -1,13 +1,13 @@
 """Which user owns a TCP socket of this machine (`SocketTable`), and which process holds it (`Holders`).
 
-`SocketTable` asks the kernel for one connection by its two addresses and two ports: by netlink (sock_diag(7), 11 us), or where
-that is refused (gVisor, seccomp) from /proc/net/tcp, which lists every connection of the machine. A socket in neither has no
-known owner.
+`SocketTable` asks the kernel for one connection by its two addresses and two ports: by netlink (sock_diag(7),
+11 us), or where that is refused (gVisor, seccomp) from /proc/net/tcp, which lists every connection of the
+machine. A socket in neither has no known owner.
 
-`Holders` searches /proc/PID/fd on the event loop, a part in each turn. A thread would be slower: each of its hundreds of system
-calls would release the interpreter lock and wait for it again, several turns of a busy loop (decision 91). Reading the names of
-descriptors never blocks. Another process's memory, which can block, is read by `peers`; what a caller may do is decided by
-`authenticator`.
+`Holders` searches /proc/PID/fd on the event loop, a part in each turn. A thread would be slower: each of its
+hundreds of system calls would release the interpreter lock and wait for it again, several turns of a busy
+loop (decision 91). Reading the names of descriptors never blocks. Another process's memory, which can block,
+is read by `peers`; what a caller may do is decided by `authenticator`.
 """
 
 import asyncio
@@ -51,18 +51,18 @@ class SocketTable:
     """Asks for one socket at a time."""
 
     def __init__(self) -> None:
-        """Try netlink first; whether this machine allows it is not known yet."""
         self.is_quick = True  # until netlink was refused; while True, `find` reads no files
 
     def find(self, local: Address, remote: Address) -> SocketOwner | None:
         """Return the owner of the socket whose own end is `local` and whose other end is `remote`.
 
-        None when there is no such socket, or no process holds it any more. Where `is_quick` is False this reads files,
-        which may take milliseconds.
+        None when there is no such socket, or no process holds it any more. Where `is_quick` is False this
+        reads files, which may take milliseconds.
         """
         if self.is_quick:
             try:
-                # A new netlink socket for each question: opening takes 3 us, and none has to be closed at the end.
+                # A new netlink socket for each question: opening takes 3 us, and none has to be closed at the
+                # end.
                 with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as netlink:
                     netlink.settimeout(0.0)  # the kernel has answered when `send` returns
                     return _ask(netlink, local, remote)
@@ -94,7 +94,10 @@ def _ask(netlink: socket.socket, local: Address, remote: Address) -> SocketOwner
 
 
 def find_in_proc(local: Address, remote: Address, *, root: str = "/proc/net") -> SocketOwner | None:
-    """Return the owner by /proc/net/tcp and tcp6 (proc_net_tcp(5)); an IPv4 connection may stand in either table."""
+    """Return the owner by /proc/net/tcp and tcp6 (proc_net_tcp(5)).
+
+    An IPv4 connection may stand in either table.
+    """
     ends = [_as_listed(*local), _as_listed(*remote)]
     tables = {"tcp6": ends}
     if ":" not in local[0]:
@@ -113,7 +116,9 @@ def find_in_proc(local: Address, remote: Address, *, root: str = "/proc/net") ->
 
 
 def _as_listed(host: str, port: int) -> str:
-    """Return an address as the tables show it: 32-bit words of the host in the machine's byte order, the port in hex."""
+    """Return an address as the tables show it: 32-bit words of the host in the machine's byte order, the port
+    in hex.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     raw = socket.inet_pton(family, host)
     words = [int.from_bytes(raw[start : start + 4], "little") for start in range(0, len(raw), 4)]
@@ -128,8 +133,8 @@ _MOST_SEEN = 65_536  # sockets remembered from one walk: 10 MB
 class Holders:
     """Searches on one event loop. One walk through /proc answers all callers that ask during it.
 
-    The newest walk's findings are remembered, and checked again before they count: of a thousand clients that connect together,
-    most ask after the walk has passed their process (decision 146).
+    The newest walk's findings are remembered, and checked again before they count: of a thousand clients that
+    connect together, most ask after the walk has passed their process (decision 146).
     """
 
     def __init__(self, *, each_turn: int = _EACH_TURN) -> None:
@@ -142,7 +147,8 @@ class Holders:
         self._seen: dict[int, int] = {}  # inode of a socket: the first process that was seen with it
 
     async def find(self, inode: int, likely: Iterable[int]) -> int | None:
-        """Return a process that holds the socket `inode`, looking at `likely` ones first, then at the youngest.
+        """Return a process that holds the socket `inode`, looking at `likely` ones first, then at the
+        youngest.
 
         None when no process is seen with it: it is another user's, in another pid namespace, or gone.
 
@@ -182,7 +188,9 @@ class Holders:
             loop.call_soon(self._go_on, loop)
 
     def _found(self, inode: int, pid: int) -> None:
-        """Answer the callers that wait for a socket, also those that asked during the walk: it may reach theirs only now."""
+        """Answer the callers that wait for a socket, also those that asked during the walk: it may reach
+        theirs only now.
+        """
         self._settle(self._wanted, inode, pid)
         self._settle(self._asked, inode, pid)
 

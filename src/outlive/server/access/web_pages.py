@@ -1,11 +1,13 @@
 """What a request's headers reveal about the web page behind it, and which answers a page may read. Pure.
 
-`Origin` names the page's server. Where a browser leaves it out (images, scripts, links), Fetch metadata still shows that a page
-sends the request (W3C, "Fetch Metadata Request Headers"). `guard` decides about foreign pages, `authenticator` about the others.
+`Origin` names the page's server. Where a browser leaves it out (images, scripts, links), Fetch metadata still
+shows that a page sends the request (W3C, "Fetch Metadata Request Headers"). `guard` decides about foreign
+pages, `authenticator` about the others.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from starlette.types import Message, Scope, Send
 
@@ -19,23 +21,30 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "[::1]"})  # the only three hosts t
 
 _Headers = Sequence[tuple[bytes, bytes]]
 
-# The page of outlive's own, `frontends.web`: below this lie its files, which are the same for every caller and hold no data.
+# The page of outlive's own, `frontends.web`: below this lie its files, which are the same for every caller
+# and hold no data.
 PAGE_FILES = "/ui/"
 CODE_FORM = "/ui/session"  # takes the code that a file of the state folder sends
 
-# Paths that a link on any page may open: they are the same for every caller, hold no data, and never load inside a frame.
+# Paths that a link on any page may open: they are the same for every caller, hold no data, and never load
+# inside a frame.
 STATIC_PAGES = frozenset({"/", "/docs", "/openapi.json"})
 
 _UNFRAMED: _Headers = (
     (b"content-security-policy", b"frame-ancestors 'none'"),
     (b"x-frame-options", b"DENY"),
 )
-# Headers that a page may send, and headers of the answer that it may read (Fetch standard, "CORS protocol").
+# Methods and headers that a page may send, and headers of the answer that it may read (Fetch standard, "CORS
+# protocol"). A test compares them with the table of REST's routes, which is loaded at the first request only.
+_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _SENT = (
-    b"accept, authorization, content-type, idempotency-key, last-event-id, mcp-method, mcp-name, "
-    b"mcp-protocol-version, mcp-session-id, x-api-key"
+    b"accept, authorization, content-type, idempotency-key, if-range, last-event-id, mcp-method, mcp-name, "
+    b"mcp-protocol-version, mcp-session-id, range, x-api-key"
 )
-_READ = b"location, mcp-session-id, outlive-gaps, outlive-redacted, retry-after"
+_READ = (
+    b"accept-ranges, content-range, etag, location, mcp-session-id, outlive-cursor, outlive-gaps, "
+    b"outlive-redacted, retry-after"
+)
 
 
 def values_of(scope: Scope, name: bytes) -> list[str]:
@@ -50,7 +59,9 @@ def is_local(authority: str) -> bool:
 
 
 def local_origin(scope: Scope) -> str | None:
-    """Return the Origin, in lower case, of a page that a server of this machine has served; None for every other one."""
+    """Return the Origin, in lower case, of a page that a server of this machine has served; None for every
+    other one.
+    """
     origins = values_of(scope, b"origin")
     if len(origins) != 1:
         return None
@@ -69,7 +80,9 @@ def is_cross_site(scope: Scope) -> bool:
 
 
 def is_navigation(scope: Scope) -> bool:
-    """Tell whether a person opens one of the static pages in a window of its own: no frame, no image, no script."""
+    """Tell whether a person opens one of the static pages in a window of its own: no frame, no image, no
+    script.
+    """
     return (
         scope.get("method") == "GET"
         and scope.get("path") in STATIC_PAGES
@@ -79,22 +92,48 @@ def is_navigation(scope: Scope) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The media ranges of a request's Accept headers, all of them together, and how much each is wanted (RFC
+    9110, section 12.5.1).
+    """
+
+    weights: Mapping[str, float]
+
+    @classmethod
+    def of(cls, scope: Scope) -> "Accept":
+        """Read them; without any, everything is wanted."""
+        values = [one for one in values_of(scope, b"accept") if one.strip()]
+        return cls(_weights(values) if values else {"*/*": 1.0})
+
+    def named(self, media_type: str) -> float:
+        """Return how much a type is wanted by its own name; 0 where only a range has it."""
+        return self.weights.get(media_type, 0.0)
+
+    def weight(self, media_type: str) -> float:
+        """Return how much a type is wanted: the most specific range that has it counts."""
+        ranges = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+        return next((self.weights[one] for one in ranges if one in self.weights), 0.0)
+
+
 def wants_html(scope: Scope) -> bool:
-    """Tell whether a caller prefers text/html to JSON, as a browser's address line does (RFC 9110, section 12.5.1)."""
-    weights = _weights(values_of(scope, b"accept"))
-    html = _weight(weights, "text/html", "text/*", "*/*")
-    return html > _weight(weights, "application/json", "application/*", "*/*")
+    """Tell whether a caller prefers text/html to JSON, as a browser's address line does."""
+    accept = Accept.of(scope)
+    return accept.weight("text/html") > accept.weight("application/json")
 
 
 def is_public_page(scope: Scope) -> bool:
-    """Tell whether a request asks for what everybody may see of the page of outlive's own: it holds no data."""
+    """Tell whether a request asks for what everybody may see of the page of outlive's own: it holds no
+    data.
+    """
     path = str(scope.get("path"))
     is_shell = path == "/" and wants_html(scope)
     return scope.get("method") in {"GET", "HEAD"} and (is_shell or path.startswith(PAGE_FILES))
 
 
 def is_code_form(scope: Scope) -> bool:
-    """Tell whether a file on this machine sends its code, in a window of its own: a form of a file has the Origin null.
+    """Tell whether a file on this machine sends its code, in a window of its own: a form of a file has the
+    Origin null.
 
     Pages in sandboxed frames have that, too; what lets the caller in is the code, which no page knows.
     """
@@ -108,20 +147,26 @@ def is_code_form(scope: Scope) -> bool:
 
 
 def is_preflight(scope: Scope) -> bool:
-    """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight request")."""
+    """Tell whether a browser asks what it may send: it cannot show a key (Fetch standard, "CORS-preflight
+    request").
+    """
     return scope.get("method") == "OPTIONS" and bool(values_of(scope, b"access-control-request-method"))
 
 
 def preflight_headers() -> _Headers:
-    """Return which methods and headers a page may send; that it may read the answer is added by `readable_by_page`."""
+    """Return which methods and headers a page may send.
+
+    That it may read the answer is added by `readable_by_page`.
+    """
     return (
-        (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
+        (b"access-control-allow-methods", _METHODS),
         (b"access-control-allow-headers", _SENT),
     )
 
 
 def readable_by_page(scope: Scope, send: Send) -> Send:
-    """Return a `send` that adds headers to the answer: the asking page may read it, and no page may show it in a frame.
+    """Return a `send` that adds headers to the answer: the asking page may read it, and no page may show it
+    in a frame.
 
     Only for requests whose Origin, if they have one, was found welcome.
     """
@@ -153,7 +198,10 @@ def _sites(scope: Scope) -> set[str]:
 
 
 def _weights(values: Sequence[str]) -> dict[str, float]:
-    """Return the ranges of Accept headers in lower case, and how much each is wanted; what cannot be read is not wanted."""
+    """Return the ranges of Accept headers in lower case, and how much each is wanted.
+
+    What cannot be read is not wanted.
+    """
     found: dict[str, float] = {}
     for entry in ",".join(values).split(","):
         name, *parameters = (word.strip().lower() for word in entry.split(";"))
@@ -163,8 +211,3 @@ def _weights(values: Sequence[str]) -> dict[str, float]:
                 weight = float(one[2:]) if _WEIGHT.fullmatch(one[2:]) else 0.0
         found[name] = max(weight, found.get(name, 0.0))
     return found
-
-
-def _weight(weights: Mapping[str, float], *ranges: str) -> float:
-    """Return the weight of the first of some ranges that is named, the most specific one first."""
-    return next((weights[one] for one in ranges if one in weights), 0.0)

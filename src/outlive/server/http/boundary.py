@@ -1,7 +1,9 @@
-"""The outermost handling of errors: unexpected exceptions (`ErrorBoundary`), refused callers in the audit log (`AuditedErrors`).
+"""The outermost handling of errors: unexpected exceptions (`ErrorBoundary`), refused callers in the audit log
+(`AuditedErrors`).
 
-An unexpected exception becomes a log entry with a reference id; the peer receives only that id, never a traceback, path or
-secret. Expected errors are answered where they occur: by the frontends, or by the guard through `AuditedErrors`.
+An unexpected exception becomes a log entry with a reference id; the peer receives only that id, never a
+traceback, path or secret. Expected errors are answered where they occur: by the frontends, or by the guard
+through `AuditedErrors`.
 """
 
 import logging
@@ -46,14 +48,15 @@ class ErrorBoundary:
             pass  # Starlette's way to report a closed connection: no peer is left to answer
         except Exception as error:
             if isinstance(error, OutliveError) and has_begun and scope["type"] == "http":
-                # Part of a body was sent, and the rest is not there any more: no fault of the server's. The connection ends in the middle of
-                # the body, so that the peer sees that it has not all.
+                # Part of a body was sent, and the rest is not there any more: no fault of the server's. The
+                # connection ends in the middle of the body, so that the peer sees that it has not all.
                 path = scope.get("path")
                 _logger.info("an answer was cut short", extra={"reason": error.code, "path": path})
                 return
             reference = secrets.token_hex(4)
             _logger.exception("a request failed", extra={"reference": reference, "path": scope.get("path")})
-            # Once the headers were sent, HTTP has no place left for an error: the connection ends in the middle of the body.
+            # Once the headers were sent, HTTP has no place left for an error: the connection ends in the
+            # middle of the body.
             if not has_begun:
                 await self._answer(
                     scope,

@@ -1,8 +1,10 @@
-"""How a WebSocket connection ends, from either side: a close code for the client, and no traceback in the log.
+"""How a WebSocket connection ends, from either side: a close code for the client, and no traceback in the
+log.
 
-uvicorn logs as failures of the application, with a traceback, what any client or a stop of the server can cause: text that is not
-UTF-8, a connection that closes while the application is about to send, an upgrade that is not finished when the server stops.
-Here each gets its close code. What a frontend sends in its own protocol before the close is that frontend's to decide.
+uvicorn logs as failures of the application, with a traceback, what any client or a stop of the server can
+cause: text that is not UTF-8, a connection that closes while the application is about to send, an upgrade
+that is not finished when the server stops. Here each gets its close code. What a frontend sends in its own
+protocol before the close is that frontend's to decide.
 """
 
 from http import HTTPStatus
@@ -20,14 +22,18 @@ _DISCARD_S = 5.0  # how long a client may go on sending a message that was refus
 
 
 class ClosingWebSocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket connection. An application that sends into a closed one gets `ClientDisconnected`."""
+    """uvicorn's WebSocket connection.
+
+    An application that sends into a closed one gets `ClientDisconnected`.
+    """
 
     _has_app_closed = False
 
     async def send(self, message: Any) -> None:  # noqa: ANN401 -- an event of uvicorn's own
         """Send one event of the application."""
         await self.writable.wait()
-        # Closed by the server or the client, and the application does not know it yet: no error of the application.
+        # Closed by the server or the client, and the application does not know it yet: no error of the
+        # application.
         if self.close_sent and not self._has_app_closed:
             raise ClientDisconnected
         if message["type"] in _LAST:
@@ -76,7 +82,10 @@ class ClosingWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
     def dismiss(self) -> None:
-        """End the connection because its token no longer counts (1008); what the client has not read is lost."""
+        """End the connection because its token no longer counts (1008).
+
+        What the client has not read is lost.
+        """
         if not self.close_sent and self.handshake_complete:
             self.conn.send_close(_POLICY_VIOLATION, _DISMISSED)
             self.transport.write(b"".join(self.conn.data_to_send()))
@@ -86,7 +95,9 @@ class ClosingWebSocketProtocol(WebSocketsSansIOProtocol):
         self.loop.call_later(_DISCARD_S, self.transport.abort)
 
     def shutdown(self) -> None:
-        """End the connection because the server stops: 1012, or 503 for an upgrade that is not answered yet."""
+        """End the connection because the server stops: 1012, or 503 for an upgrade that is not answered
+        yet.
+        """
         if self.handshake_complete or self.close_sent or self.initial_response is not None:
             super().shutdown()
             return

@@ -1,7 +1,7 @@
 """The server's own documents: the JSON at /, GET /health, and a helpful error for every unknown path.
 
-What the pages contain is handed in as functions by `app`; the paths of the frontends are theirs. No page starts or changes
-anything.
+What the pages contain is handed in as functions by `app`; the paths of the frontends are theirs. No page
+starts or changes anything.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,10 @@ class JsonDocument:
         brief: Mapping[str, object] | None = None,
         headers: Headers = (),
     ) -> None:
-        """Call `answer` for each request; a caller below the scope read gets `brief` instead, if there is one."""
+        """Call `answer` for each request.
+
+        A caller below the scope read gets `brief` instead, if there is one.
+        """
         self._answer = answer
         self._brief = brief
         self._headers = headers
@@ -69,7 +72,8 @@ async def refuse_method(
 def unknown_path(routes: Sequence[BaseRoute], *, sockets: str = "") -> ASGIApp:
     """Return the application behind all `routes`: 404, or 426 where a WebSocket path is asked by plain HTTP.
 
-    `sockets` is added to the hint for a WebSocket that found no endpoint: some endpoints exist at one port only.
+    `sockets` is added to the hint for a WebSocket that found no endpoint: some endpoints exist at one port
+    only.
     """
     upgraded = [route for route in routes if isinstance(route, WebSocketRoute)]
     everywhere = sorted({route.path for route in upgraded if route.path != "/"})

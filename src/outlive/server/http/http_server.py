@@ -1,8 +1,9 @@
-"""HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process handling.
+"""HTTP and WebSocket service on sockets that are already open: uvicorn's protocols, without its process
+handling.
 
-Owns connections from accept to close, and measures how long requests wait for their answers (`Timed`, an ASGI layer that reports
-each duration). It opens no socket (`listeners` does), handles no signal (`cli.server.server_process` does) and knows no route (`app` builds
-them).
+Owns connections from accept to close, and measures how long requests wait for their answers (`Timed`, an ASGI
+layer that reports each duration). It opens no socket (`listeners` does), handles no signal
+(`cli.server.server_process` does) and knows no route (`app` builds them).
 """
 
 import asyncio
@@ -34,8 +35,9 @@ _CLOSE_PATIENCE_S = 2.0  # for clients that do not read their last messages
 _POLL_S = 0.01
 _MOST_PIPELINED = 16  # requests behind one that is being answered; hardly any client sends even one
 _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; no client of ours sends a tenth of it
-# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait one turn for each
-# connection before it (decision 91). Each duplicate of the socket accepts one more in the same turn.
+# libuv accepts one connection of a listening socket in each turn of the loop: a health check would wait one
+# turn for each connection before it (decision 91). Each duplicate of the socket accepts one more in the same
+# turn.
 _ACCEPTED_A_TURN = 8
 _ABSOLUTE = re.compile(rb"([^/?#]*)(.*)", re.DOTALL)  # authority, and what follows it (RFC 3986, section 3)
 _HANDSHAKE_S = 10.0  # of TLS; a connection that sends nothing for so long is closed
@@ -44,11 +46,11 @@ _HANDSHAKE_S = 10.0  # of TLS; a connection that sends nothing for so long is cl
 class HttpProtocol(HttpToolsProtocol):
     """uvicorn's HTTP connection.
 
-    It is counted by the connection limiter (as a `LimitedConnection`) and records for the guard which peer is at the other end.
+    It is counted by the connection limiter (as a `LimitedConnection`) and records for the guard which peer is
+    at the other end.
     """
 
     def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Take the server's connection limiter, and uvicorn's own arguments."""
         super().__init__(**uvicorns)
         self._limiter = limiter
         self._head_bytes = 0
@@ -117,7 +119,8 @@ class HttpProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """End an answer."""
         super().on_response_complete()
-        # uvicorn has just resumed reading. A client that pipelines faster than it is answered would fill our memory.
+        # uvicorn has just resumed reading. A client that pipelines faster than it is answered would fill our
+        # memory.
         if self.pipeline:
             self.flow.pause_reading()
         if self.phase is ConnectionPhase.ANSWER:
@@ -127,7 +130,8 @@ class HttpProtocol(HttpToolsProtocol):
         """Hand the connection to the WebSocket protocol."""
         self._limiter.leave(self)
         super().handle_websocket_upgrade()
-        # As uvicorn does where a connection ends: parser and protocol refer to each other, which only the collector would free.
+        # As uvicorn does where a connection ends: parser and protocol refer to each other, which only the
+        # collector would free.
         self.parser = None  # type: ignore[assignment]
 
     def _apply_absolute_target(self) -> None:
@@ -160,7 +164,10 @@ class HttpProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _forget_requests(self) -> None:
-        """Mark every request as disconnected, so that none writes to the closed connection; uvicorn marks only the newest."""
+        """Mark every request as disconnected, so that none writes to the closed connection.
+
+        Uvicorn marks only the newest.
+        """
         self.pipeline.clear()
         if self._answering is not None:
             self._answering.disconnected = True
@@ -175,10 +182,12 @@ async def serving(
     max_http_connections: int = 1000,
     tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[None]:
-    """Serve `app` on listening sockets while the block runs, over TCP with `tls`; the caller closes the sockets afterwards.
+    """Serve `app` on listening sockets while the block runs, over TCP with `tls`.
 
-    Leaving the block sends WebSocket clients a close frame (1012, the service restarts), waits up to 2 seconds for requests to
-    end, then cuts the connections that are left.
+    The caller closes the sockets afterwards.
+
+    Leaving the block sends WebSocket clients a close frame (1012, the service restarts), waits up to 2
+    seconds for requests to end, then cuts the connections that are left.
     """
     soon = asyncio.get_running_loop().call_soon
     limiter = ConnectionLimiter(max_http_connections, time.monotonic, soon)
@@ -193,8 +202,8 @@ async def serving(
 class _Cut:
     """Runs `app`, and reports a cancelled request as one whose client has gone.
 
-    The end of the server cancels every request that is still running. uvicorn would log each as a failed application, with a
-    traceback.
+    The end of the server cancels every request that is still running. uvicorn would log each as a failed
+    application, with a traceback.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -213,7 +222,6 @@ class _Server:
     """The accepting sockets and their connections."""
 
     def __init__(self, app: ASGIApp, *, max_message_bytes: int, limiter: ConnectionLimiter) -> None:
-        """Configure uvicorn's protocols; nothing is opened yet."""
         self._limiter = limiter
         self._config = Config(
             _Cut(app),
@@ -262,7 +270,9 @@ class _Server:
         )
 
     def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep the Date header of responses current (RFC 9110, section 6.6.1), and refuse requests that are too slow."""
+        """Keep the Date header of responses current (RFC 9110, section 6.6.1), and refuse requests that are
+        too slow.
+        """
         self._limiter.sweep()
         self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
         self._date_timer = loop.call_later(SWEEP_S, self._refresh_date, loop)
@@ -298,8 +308,8 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class Timed:
     """Runs `app`; reports the time from a request to the first byte of its answer.
 
-    A path is counted under the frontend whose prefix it begins with, an unknown method as "other": a caller cannot invent names,
-    and so cannot make the number of metrics grow.
+    A path is counted under the frontend whose prefix it begins with, an unknown method as "other": a caller
+    cannot invent names, and so cannot make the number of metrics grow.
     """
 
     def __init__(self, app: ASGIApp, observe: Observe, *, doors: Mapping[str, str]) -> None:

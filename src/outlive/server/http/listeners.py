@@ -1,7 +1,8 @@
 """The sockets that the server listens on, opened before anything heavy is imported.
 
-Owns binding: both IP families on one port number, the Unix socket, and the error for a taken port. Imports the standard library
-only, so that a client can connect while the rest is still imported; `http_server` serves on what this module opens.
+Owns binding: both IP families on one port number, the Unix socket, and the error for a taken port. Imports
+the standard library only, so that a client can connect while the rest is still imported; `http_server` serves
+on what this module opens.
 """
 
 import contextlib
@@ -16,8 +17,9 @@ from outlive.core.errors import ConfigInvalid
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.sockets import listen_unix
 
-# Clients that connect while the server still imports, or gets no processor time, wait in the backlog. When it is full, the kernel
-# drops their packets, and after a while the connection. The kernel's cap, net.core.somaxconn, has this value since Linux 5.4.
+# Clients that connect while the server still imports, or gets no processor time, wait in the backlog. When it
+# is full, the kernel drops their packets, and after a while the connection. The kernel's cap,
+# net.core.somaxconn, has this value since Linux 5.4.
 BACKLOG = 4096
 _NO_SUCH_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _FREE_PORT_ATTEMPTS = 16
@@ -70,7 +72,9 @@ _EVERYWHERE = frozenset({"127.0.0.1", "localhost", "::1", "0.0.0.0", "::", ""})
 
 
 def local_address(ports: Mapping[str, int], host: str, *, has_tls: bool) -> str | None:
-    """Return where a browser of this machine reaches the server, without a slash at the end; None where it listens at no port."""
+    """Return where a browser of this machine reaches the server, without a slash at the end; None where it
+    listens at no port.
+    """
     port = next((ports[name] for name in _PAGE_PORTS if name in ports), None)
     if port is None:
         return None
@@ -101,8 +105,8 @@ def open_unix(path: str) -> socket.socket:
 def open_port(host: str, port: int) -> list[socket.socket]:
     """Return listening sockets on one port number: for 127.0.0.1 on ::1 too, where this machine has it.
 
-    Node.js resolves localhost to ::1 first, so its clients would reach a foreign listener there instead of this server. A port
-    number therefore counts as taken when it is taken in either family.
+    Node.js resolves localhost to ::1 first, so its clients would reach a foreign listener there instead of
+    this server. A port number therefore counts as taken when it is taken in either family.
 
     Raises:
         ConfigInvalid: `port_taken`, or the operating system does not allow it.
@@ -129,11 +133,11 @@ def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
-        # After a restart the old connections are in TIME_WAIT and would block the port. On Linux this option does not allow two
-        # listeners on one port (socket(7)).
+        # After a restart the old connections are in TIME_WAIT and would block the port. On Linux this option
+        # does not allow two listeners on one port (socket(7)).
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted connections inherit it. asyncio would set it only where the protocol number is given, too; without
-        # it a short answer can wait 40 ms for an acknowledgement.
+        # Accepted connections inherit it. asyncio would set it only where the protocol number is given, too;
+        # without it a short answer can wait 40 ms for an acknowledgement.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

@@ -1,7 +1,7 @@
 """TLS for the TCP listeners: the context, and the names that a certificate carries.
 
-Every mistake in the files becomes a `ConfigInvalid` with a sentence. Which certificate is used is decided by `config`;
-connections are `http_server`'s.
+Every mistake in the files becomes a `ConfigInvalid` with a sentence. Which certificate is used is decided by
+`config`; connections are `http_server`'s.
 """
 
 import ssl
@@ -36,8 +36,12 @@ def server_context(certificate: str, key: str, client_ca: str = "") -> ssl.SSLCo
 
 
 def certificate_names(certificate: str) -> frozenset[str]:
-    """Return the DNS names and addresses that a certificate is for, as a Host header shows them; none if it has none."""
-    # The only way to read a certificate in the standard library without a handshake; private, but older than Python 3.
+    """Return the DNS names and addresses that a certificate is for, as a Host header shows them.
+
+    None if it has none.
+    """
+    # The only way to read a certificate in the standard library without a handshake; private, but older than
+    # Python 3.
     decode = getattr(ssl, "_ssl")._test_decode_cert  # noqa: B009, SLF001
     try:
         fields = decode(certificate)

@@ -1,16 +1,20 @@
-"""How WebSocket frames leave (`RawOutbox`, `MessageOutbox`), and the connection that takes ready-made ones (`RawWebSocketProtocol`).
+"""How WebSocket frames leave (`RawOutbox`, `MessageOutbox`), and the connection that takes ready-made ones
+(`RawWebSocketProtocol`).
 
-An outbox holds no queue. A writer checks `is_ready` first or awaits `send`: a client that does not read makes its own writers
-wait, and nothing else. What is written, and when, is decided by `sender` and the frontends. `RawOutbox` writes many frames at once;
-`MessageOutbox` sends one by one where the server lacks our scope extension, `outlive.send_raw`.
+An outbox holds no queue. A writer checks `is_ready` first or awaits `send`: a client that does not read makes
+its own writers wait, and nothing else. What is written, and when, is decided by `sender` and the frontends.
+`RawOutbox` writes many frames at once; `MessageOutbox` sends one by one where the server lacks our scope
+extension, `outlive.send_raw`.
 
-Building hundreds of text frames by hand and writing them once is 30x cheaper than one send call for each (decision 2). This leans
-on the inside of uvicorn's protocol class, so uvicorn is pinned to one minor version and tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`, `queue`, `read_paused`.
+Building hundreds of text frames by hand and writing them once is 30x cheaper than one send call for each
+(decision 2). This leans on the inside of uvicorn's protocol class, so uvicorn is pinned to one minor version
+and tests hold what is used: `writable`, `disconnected`, `close_sent`, `handshake_complete`, `transport`,
+`queue`, `read_paused`.
 
-In the other direction there are two short ways past the complete parser. Nearly every message is one request in one frame in one
-packet: it is decoded directly (`lone_text`), and reading is not paused for it while the application waits. A binary frame carries
-input for a process: `LargeBinary` decodes it, because the complete parser would copy it four times, in pieces of 4 KiB (0.9 ms a
-megabyte).
+In the other direction there are two short ways past the complete parser. Nearly every message is one request
+in one frame in one packet: it is decoded directly (`lone_text`), and reading is not paused for it while the
+application waits. A binary frame carries input for a process: `LargeBinary` decodes it, because the complete
+parser would copy it four times, in pieces of 4 KiB (0.9 ms a megabyte).
 
 Close codes and the end of a connection belong to `closing_websocket`.
 """
@@ -51,7 +55,8 @@ class Outbox(Protocol):
         """Return when the send buffer has room, or after the close."""
 
     async def send(self, frames: bytes, then: Sequence[Callable[[], None]] = ()) -> None:
-        """Wait for room, then send whole frames together and in order, and call each of `then`, also after the close.
+        """Wait for room, then send whole frames together and in order, and call each of `then`, also after
+        the close.
 
         Their first write leaves together with `frames`: one system call, and the client wakes once.
 
@@ -64,7 +69,8 @@ class RawOutbox:
     """Sends through the server's extension for ready-made frames: one write for any number of them.
 
     Attributes:
-        put: Hands frames to the transport without checking that the connection is open; the caller has checked.
+        put: Hands frames to the transport without checking that the connection is open; the caller has
+            checked.
         writable: The send buffer has room, or the connection is closed.
         closed: Tells whether nothing can be sent any more.
     """
@@ -92,8 +98,8 @@ class RawOutbox:
 
     async def wait_ready(self) -> None:
         """Return when the send buffer has room, or after the close (which sets `writable` too)."""
-        # Another waiter may have filled the buffer between the event and this task's turn. Then wait again: a caller builds its
-        # frames after this returns, so none lie in memory meanwhile.
+        # Another waiter may have filled the buffer between the event and this task's turn. Then wait again: a
+        # caller builds its frames after this returns, so none lie in memory meanwhile.
         while not self.writable.is_set():
             await self.writable.wait()
 
@@ -125,7 +131,6 @@ class MessageOutbox:
     __slots__ = ("_is_closed", "_turn", "_websocket")
 
     def __init__(self, websocket: WebSocket) -> None:
-        """Send to an accepted WebSocket."""
         self._websocket = websocket
         self._turn = asyncio.Lock()
         self._is_closed = False
@@ -191,12 +196,14 @@ _BETWEEN_FRAMES = StreamReader.at_eof.__code__  # where the parser of `websocket
 
 
 class Inbox:
-    """The messages that the application has not taken yet, in place of uvicorn's queue. Only one task takes them."""
+    """The messages that the application has not taken yet, in place of uvicorn's queue.
+
+    Only one task takes them.
+    """
 
     __slots__ = ("_loop", "_messages", "_taker")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin empty; used on this loop only."""
         self._loop = loop
         self._messages: deque[Any] = deque()
         self._taker: asyncio.Future[None] | None = None
@@ -230,13 +237,12 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
     """uvicorn's WebSocket connection with one more scope extension.
 
     The extension holds `send` (async, waits until the transport is writable, then writes), `write` (at once,
-    whatever the buffer holds), `put` (`write` without the check, for a caller that has just checked `is_closed`), `writable`
-    (asyncio.Event: the send buffer has room) and `is_closed`. All take whole, unmasked frames; `send` and `write` refuse after
-    the close with ConnectionAbortedError.
+    whatever the buffer holds), `put` (`write` without the check, for a caller that has just checked
+    `is_closed`), `writable` (asyncio.Event: the send buffer has room) and `is_closed`. All take whole,
+    unmasked frames; `send` and `write` refuse after the close with ConnectionAbortedError.
     """
 
     def __init__(self, *uvicorns: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        """Take uvicorn's own arguments."""
         super().__init__(*uvicorns, **named)
         self.queue: Inbox = Inbox(self.loop)  # type: ignore[assignment] # it has what uvicorn uses of its own
         self._rest = b""  # received and not parsed yet; the transport does not read meanwhile
@@ -244,7 +250,9 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         self._large: LargeBinary | None = None  # a binary message of which a part has come
 
     def data_received(self, data: bytes) -> None:
-        """Parse the bytes, large input only in part: a quarter of a megabyte can hold 40 000 frames, two seconds of work."""
+        """Parse the bytes, large input only in part: a quarter of a megabyte can hold 40 000 frames, two
+        seconds of work.
+        """
         if self._rest:
             self._rest = self._rest[self._rest_at :] + data
             self._rest_at = 0
@@ -265,15 +273,18 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
             message = {"type": "websocket.receive", "text": payload.decode()}
         except UnicodeDecodeError:
             return False
-        # Pausing and resuming cost a system call each, so reading goes on while the application waits for this message. If it
-        # does not wait, one message in memory is enough: the next one stays in the kernel.
+        # Pausing and resuming cost a system call each, so reading goes on while the application waits for
+        # this message. If it does not wait, one message in memory is enough: the next one stays in the
+        # kernel.
         if not self.queue.put_nowait(message) and not self.read_paused:
             self.read_paused = True
             self.transport.pause_reading()
         return True
 
     def _take_binary(self) -> bool:
-        """Take the received part of a large binary message; False for bytes that the complete parser has to see."""
+        """Take the received part of a large binary message; False for bytes that the complete parser has to
+        see.
+        """
         if self._large is None:
             if self._rest[self._rest_at] != BINARY or self.close_sent or not self._is_between_messages():
                 return False
@@ -298,8 +309,9 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
     def _is_between_messages(self) -> bool:
         """Tell whether the parser waits for a new message.
 
-        There is no public way to ask, so this looks into the parser's generator frames. Should `websockets` change inside, the
-        answer is always False: every message then takes the complete parser, which is slower and right.
+        There is no public way to ask, so this looks into the parser's generator frames. Should `websockets`
+        change inside, the answer is always False: every message then takes the complete parser, which is
+        slower and right.
         """
         waiting = getattr(getattr(self.conn.parser, "gi_yieldfrom", None), "gi_yieldfrom", None)
         is_between_frames = getattr(waiting, "gi_code", None) is _BETWEEN_FRAMES
@@ -331,8 +343,8 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         if self.transport.is_closing():
             self._rest = b""
         elif self._rest_at < len(self._rest):
-            # The flag stays off: with it uvicorn would resume reading as soon as the messages are taken, before the rest is
-            # parsed.
+            # The flag stays off: with it uvicorn would resume reading as soon as the messages are taken,
+            # before the rest is parsed.
             self.read_paused = False
             self.transport.pause_reading()
         else:

@@ -1,19 +1,20 @@
-"""The lines of the audit log and what ties them together: `make_line`, `digest`, `ChainCheck`, and the log's key, `AuditKey`.
+"""The lines of the audit log and what ties them together: `make_line`, `digest`, `ChainCheck`, and the log's
+key, `AuditKey`.
 
-A line is one JSON object: "n" (its number, from 1, without holes), what happened, then "prev": the SHA-256 of the line before
-it, without its newline. If a line in the middle is changed, removed or added, the chain breaks right behind it. The last
-member is "mac": only a program that has the log's key can make it, so a forged entry is distinguished from a true one.
+A line is one JSON object: "n" (its number, from 1, without holes), what happened, then "prev": the SHA-256 of
+the line before it, without its newline. If a line in the middle is changed, removed or added, the chain
+breaks right behind it. The last member is "mac": only a program that has the log's key can make it, so a
+forged entry is distinguished from a true one.
 
-The key is beside the log's folder, not in it, and only its user can read it: commands in `workspace`, `offline` and `sealed`
-read no file of the state folder. The server writes it, under the log's lock. Reading and writing the key blocks; everything
-else here is pure. Files, locks and the newest entry are `audit_trail`'s.
+The key is beside the log's folder, not in it, and only its user can read it: commands in `workspace`,
+`offline` and `sealed` read no file of the state folder. The server writes it, under the log's lock. Reading
+and writing the key blocks; everything else here is pure. Files, locks and the newest entry are
+`audit_trail`'s.
 """
 
-import contextlib
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
 from collections.abc import Mapping
@@ -21,6 +22,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
+
+from outlive.core.documents import decode_json
+from outlive.kernel.files import read_small, write_whole
+from outlive.protocols.frames import decoded
 
 # What `AuditKey.seal` makes: the MAC is the last member, and covers everything before it.
 _SEALED = re.compile(rb'\A(.*),"mac":"([0-9a-f]{64})"}\n?\Z', re.DOTALL)
@@ -33,7 +38,8 @@ class AuditKey:
     Attributes:
         log_id: The log's own id, 32 hexadecimal digits; each MAC covers it.
         key: 32 random bytes.
-        first: Number of the first entry that carries a MAC: earlier versions wrote the entries before it without.
+        first: Number of the first entry that carries a MAC: what the command line wrote before any server ran
+            has none.
         has_begun: An entry with a MAC was written: if the log has none, it was removed.
     """
 
@@ -80,14 +86,15 @@ class AuditKey:
     @classmethod
     def read(cls, path: str) -> Self | None:
         """Return the key that is stored at `path`; None when there is none, or the file holds no key."""
-        with contextlib.suppress(OSError, ValueError, LookupError, TypeError), open(path, "rb") as file:
-            kept = json.loads(file.read())
-            log_id, key = str(kept["log_id"]), bytes.fromhex(kept["key"])
-            if len(bytes.fromhex(log_id)) == 16 and len(key) == 32:
-                return cls(
-                    log_id=log_id, key=key, first=int(kept["first"]), has_begun=kept["has_begun"] is True
-                )
-        return None
+        return decoded(read_small(path), cls._decode)
+
+    @classmethod
+    def _decode(cls, raw: bytes) -> Self:
+        kept = decode_json(raw)
+        log_id, key = str(kept["log_id"]), bytes.fromhex(kept["key"])
+        if len(bytes.fromhex(log_id)) != 16 or len(key) != 32:
+            raise ValueError("no key")
+        return cls(log_id=log_id, key=key, first=int(kept["first"]), has_begun=kept["has_begun"] is True)
 
     def begin(self, path: str) -> Self:
         """Store that the first entry with a MAC was written; return the key as it is now."""
@@ -98,15 +105,8 @@ class AuditKey:
 
 def _keep(path: str, one: AuditKey) -> None:
     kept = {"log_id": one.log_id, "key": one.key.hex(), "first": one.first, "has_begun": one.has_begun}
-    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(json.dumps(kept).encode() + b"\n")
-        file.flush()
-        # A log without its key counts as broken, so this write has to survive a crash of the machine; it happens only
-        # twice in the life of a log.
-        os.fsync(fd)
-    # The new file replaces the old one at once: a kill leaves one of the two, never a part.
-    os.rename(f"{path}.new", path)
+    # A log without its key counts as broken. It is written twice in the life of a log.
+    write_whole(path, json.dumps(kept).encode() + b"\n", survives="power cut")
 
 
 # What an entry of the log itself reports, as a sentence for the check.
@@ -142,10 +142,7 @@ def _encode(document: Mapping[str, object]) -> bytes:
 
 def read_line(line: bytes) -> dict[str, Any] | None:
     """Return an entry with its "n" and "prev"; None for a line that is no entry of an audit log."""
-    try:
-        document = json.loads(line)
-    except ValueError:
-        return None
+    document = decoded(line, json.loads)
     if not isinstance(document, dict):
         return None
     number, prev = document.get("n"), document.get("prev")

@@ -1,7 +1,10 @@
-"""Reading the audit log without checking it: pages of entries, the newest first, and when no server ran. Blocking.
+"""Reading the audit log without checking it: pages of entries, the newest first, and when no server ran.
 
-Files are read whole, newest first, and searched as bytes: entries are parsed that an answer needs. Of the usual eight files of
-16 MiB that is a tenth of a second at most. Whether the log is genuine says `audit_trail`.
+Blocking.
+
+Files are read whole, newest first, and searched as bytes: entries are parsed that an answer needs. Of the
+usual eight files of 16 MiB that is a tenth of a second at most. Whether the log is genuine says
+`audit_trail`.
 """
 
 import contextlib
@@ -124,7 +127,10 @@ def _moment_of(line: bytes) -> str:
 
 
 def _lines_backwards(data: bytes, mark: bytes, *, most: int | None = None) -> Iterator[bytes]:
-    """Yield whole lines, the last first; with a mark those alone that hold it, found without looking at the others."""
+    """Yield whole lines, the last first.
+
+    With a mark those alone that hold it, found without looking at the others.
+    """
     end = data.rfind(b"\n") + 1  # what lies behind is torn, or being written
     count = 0
     while end > 0 and count != most:

@@ -1,11 +1,13 @@
-"""The audit log on disk: `AuditTrail`, files that only grow, one after the other, and a note of their newest entry.
+"""The audit log on disk: `AuditTrail`, files that only grow, one after the other, and a note of their newest
+entry.
 
-Several programs may append (the server, and the command line where it makes tokens); a lock of its own lets one batch be
-written at a time. Blocking: not for the event loop. Files are named by the number of their first entry; when there are more
-than the setting allows, the oldest are removed.
+Several programs may append (the server, and the command line where it makes tokens); a lock of its own lets
+one batch be written at a time. Blocking: not for the event loop. Files are named by the number of their first
+entry; when there are more than the setting allows, the oldest are removed.
 
-The note `head` holds number and digest of the newest entry, its file and that file's size, and the number of the oldest entry.
-It shows that lines are missing at an end, which a chain alone cannot. What a line looks like is defined in `audit_chain`.
+The note `head` holds number and digest of the newest entry, its file and that file's size, and the number of
+the oldest entry. It shows that lines are missing at an end, which a chain alone cannot. What a line looks
+like is defined in `audit_chain`.
 """
 
 import contextlib
@@ -17,6 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from outlive.core.documents import decode_json
+from outlive.protocols.frames import decoded
 from outlive.store.audit.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
 _SUFFIX = ".jsonl"
@@ -28,7 +32,10 @@ _READ_BYTES = 1024 * 1024  # from the end of a file: a torn line is looked for w
 
 @dataclass(frozen=True, slots=True)
 class _Head:
-    """Where the log ends: the newest entry, the file that holds it and that file's size; and the oldest entry kept."""
+    """Where the log ends: the newest entry, the file that holds it and that file's size.
+
+    And the oldest entry kept.
+    """
 
     n: int = 0
     hash: str = FIRST
@@ -90,7 +97,7 @@ class AuditTrail:
         Args:
             folder: The folder of the log's files.
             key_file: The file of the log's key; without it MACs are not checked.
-            makes_key: Make a missing key. Only the server does: then no earlier version, which would not use it, can append.
+            makes_key: Make a missing key. Only the server does.
             max_bytes: Begin a new file from this size on.
             max_files: Keep so many files.
         """
@@ -250,7 +257,10 @@ class AuditTrail:
     def _write_some(
         self, head: _Head, entries: list[Mapping[str, object]], head_fd: int, key: AuditKey | None
     ) -> tuple[_Head, list[Mapping[str, object]]]:
-        """Write as many entries as fit into the file, at least one; return where the log ends and the remaining entries."""
+        """Write as many entries as fit into the file, at least one.
+
+        Return where the log ends and the remaining entries.
+        """
         if not head.file or head.size >= self._max_bytes:
             head = _Head(head.n, head.hash, _name_of(head.n + 1), 0, head.first)
         lines: list[bytes] = []
@@ -360,18 +370,19 @@ def _surprise(what: str, torn: int) -> dict[str, object]:
 
 
 def _read_head(fd: int) -> _Head | None:
-    try:
-        document = json.loads(os.pread(fd, _HEAD_BYTES, 0))
-        return _Head(
-            n=int(document["n"]),
-            hash=str(document["hash"]),
-            file=str(document["file"]),
-            size=int(document["size"]),
-            first=int(document["first"]),
-            mac=str(document.get("mac", "")),
-        )
-    except (ValueError, LookupError, TypeError):
-        return None
+    return decoded(os.pread(fd, _HEAD_BYTES, 0), _decode_head)
+
+
+def _decode_head(raw: bytes) -> _Head:
+    document = decode_json(raw)
+    return _Head(
+        n=int(document["n"]),
+        hash=str(document["hash"]),
+        file=str(document["file"]),
+        size=int(document["size"]),
+        first=int(document["first"]),
+        mac=str(document.get("mac", "")),
+    )
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -1,9 +1,11 @@
 """`read_backup`: checks an archive whole, and writes its files below a new folder on the way.
 
-The archive may come from anywhere. Nothing of a member counts but its name, its size, its time and its bytes: files are this
-user's, with mode 0600, and made anew (O_EXCL) in a folder that was empty; a member that is no regular file, has an owner or a name that no
-backup has, or comes twice ends the reading. That the bytes are those that were backed up is known at the end, from the manifest: the
-caller lets nothing count before. An attacker who wrote the manifest, too, has written the state: restore what you trust.
+The archive may come from anywhere. Nothing of a member counts but its name, its size, its time and its bytes:
+files are this user's, with mode 0600, and made anew (O_EXCL) in a folder that was empty; a member that is no
+regular file, has an owner or a name that no backup has, or comes twice ends the reading. That the bytes are
+those that were backed up is known at the end, from the manifest: the caller lets nothing count before. The
+memory that reading takes does not depend on the archive. An attacker who wrote the manifest, too, has written
+the state: restore what you trust.
 
 Blocking.
 """
@@ -22,17 +24,25 @@ from outlive.core.errors import StoreCorrupt
 from outlive.store.backup.contents import (
     HEADER,
     MANIFEST,
+    MAX_DOCUMENT,
+    MAX_SMALL,
     BadArchive,
     Contents,
+    FileList,
     StoredFile,
-    checked_path,
     decode_header,
+    is_large,
 )
 
 _READ_BYTES = 1 << 20
-_MAX_DOCUMENT = 1 << 30  # a manifest has some 150 bytes for each file, and a process some eight files
+# Bytes of a member's headers. tarfile takes them into memory whole: names of some hundred bytes, and where a
+# file has its data.
+_MAX_HEADERS = 1 << 20
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
-_HINT = "Take another backup, or another outlive: `outlive restore --dry-run FILE` checks one, and changes nothing."
+_HINT = (
+    "Take another backup, or another outlive: `outlive restore --dry-run FILE` checks one, and "
+    "changes nothing."
+)
 
 
 def read_backup(source: BinaryIO, *, into: str | None) -> Contents:
@@ -54,9 +64,13 @@ def read_backup(source: BinaryIO, *, into: str | None) -> Contents:
             return contents
     except BadArchive as error:
         raise StoreCorrupt("store_corrupt", f"This is no backup of outlive: {error}.", hint=_HINT) from error
-    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+    # RecursionError: tarfile calls itself for each header that is about the next one.
+    except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, RecursionError) as error:
         text = "This is no whole backup of outlive: it is cut, damaged or something else."
         raise StoreCorrupt("store_corrupt", text, hint=_HINT) from error
+    except TimeoutError as error:
+        text = "This is no whole backup of outlive yet: the pipe that it comes from is silent."
+        raise StoreCorrupt("store_corrupt", text, hint="Look at the program behind the pipe.") from error
 
 
 def _read_to_the_end(packed: gzip.GzipFile) -> None:
@@ -66,30 +80,64 @@ def _read_to_the_end(packed: gzip.GzipFile) -> None:
             raise BadArchive("something stands behind its end")
 
 
+class _Headers:
+    """The archive's bytes, of which the next header has a bound: `left`, None for what is no header."""
+
+    def __init__(self, packed: gzip.GzipFile) -> None:
+        self._packed = packed
+        self.left: int | None = None
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes."""
+        piece = self._packed.read(size)
+        if self.left is not None:
+            self.left -= len(piece)
+            if self.left < 0:
+                raise BadArchive("the headers of one file are too long")
+        return piece
+
+
+class _Members:
+    """The members of an archive, one after the other."""
+
+    def __init__(self, tar: tarfile.TarFile, headers: _Headers) -> None:
+        self.tar = tar
+        self._headers = headers
+
+    def next(self) -> tarfile.TarInfo | None:
+        """Return the next one; None at the end."""
+        self._headers.left = _MAX_HEADERS
+        member = self.tar.next()
+        self._headers.left = None
+        self.tar.members = []  # type: ignore[attr-defined]  # tarfile keeps every member otherwise
+        if self.tar.pax_headers:
+            raise BadArchive("it has headers for all of its files")
+        return member
+
+
 @contextmanager
-def _opened(packed: gzip.GzipFile) -> Iterator[tarfile.TarFile]:
-    with tarfile.open(fileobj=packed, mode="r|", errorlevel=2) as tar:
-        yield tar
+def _opened(packed: gzip.GzipFile) -> Iterator[_Members]:
+    headers = _Headers(packed)
+    headers.left = _MAX_HEADERS  # tarfile reads the first one immediately
+    with tarfile.open(fileobj=cast("BinaryIO", headers), mode="r|", errorlevel=2) as tar:
+        yield _Members(tar, headers)
 
 
-def _read(tar: tarfile.TarFile, into: str | None) -> Contents:
-    first = tar.next()
+def _read(members: _Members, into: str | None) -> Contents:
+    tar = members.tar
+    first = members.next()
     if first is None or first.name != HEADER:
         raise BadArchive("it does not begin as one")
     header = decode_header(_document(tar, first))
-    found: dict[str, StoredFile] = {}
-    while (member := tar.next()) is None or member.name != MANIFEST:
+    files = FileList()
+    while (member := members.next()) is None or member.name != MANIFEST:
         if member is None:
             raise BadArchive("its end is missing")
         _check(member)
-        if member.name in found:
-            raise BadArchive(f"{member.name[:80]!r} is in it twice")
-        found[member.name] = _take(tar, member, into)
-        tar.members = []  # type: ignore[attr-defined]  # tarfile keeps every member otherwise, a kilobyte each
-    contents = Contents.parse(header, _document(tar, member))
-    if tar.next() is not None:
+        files.add(_take(tar, member, files.check(member.name), into))
+    contents = Contents.parse(header, _document(tar, member), files)
+    if members.next() is not None:
         raise BadArchive("something stands behind its end")
-    _compare(found, contents)
     return contents
 
 
@@ -97,26 +145,30 @@ def _check(member: tarfile.TarInfo) -> None:
     """Let regular files pass, as a backup has them."""
     if member.type not in {tarfile.REGTYPE, tarfile.AREGTYPE}:
         raise BadArchive(f"{member.name[:80]!r} is no regular file")
-    # What a backup writes is owned by no user in particular (uid 0 without a name): an archive that names owners was made by another program.
+    # What a backup writes is owned by no user in particular (uid 0 without a name): an archive that names
+    # owners was made by another program.
     if member.uid or member.gid or member.uname or member.gname:
         raise BadArchive(f"{member.name[:80]!r} has an owner")
     if member.mode != _PRIVATE_FILE:
         raise BadArchive(f"{member.name[:80]!r} has the mode {member.mode:o}")
     if member.size < 0:
         raise BadArchive(f"{member.name[:80]!r} has no size")
+    if member.size > MAX_SMALL and not is_large(member.name):
+        raise BadArchive(f"{member.name[:80]!r} is larger than {MAX_SMALL >> 20} MiB")
 
 
 def _document(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
     _check(member)
-    if member.sparse is not None or member.size > _MAX_DOCUMENT:
+    if member.sparse is not None or member.size > MAX_DOCUMENT:
         raise BadArchive(f"{member.name!r} cannot be read")
     file = tar.extractfile(member)
     return b"" if file is None else file.read()
 
 
-def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, into: str | None) -> StoredFile:
+def _take(
+    tar: tarfile.TarFile, member: tarfile.TarInfo, parts: Sequence[str], into: str | None
+) -> StoredFile:
     """Read one member, into a new file below a folder where there is one."""
-    parts = checked_path(member.name)
     fd = -1 if into is None else _made(into, parts)
     try:
         data = _data_of(member)
@@ -177,14 +229,3 @@ def _copy(stream: BinaryIO, fd: int, begin: int, length: int, digest: "hashlib._
                 written = os.pwrite(fd, view, begin)
                 view, begin = view[written:], begin + written
         length -= len(piece)
-
-
-def _compare(found: dict[str, StoredFile], contents: Contents) -> None:
-    """Let only what the manifest says count: every file, no other one, each as it was."""
-    # Both ways: a file that is not listed could be anything, and one that is missing makes the state another one.
-    listed = {one.name: one for one in contents.files}
-    if len(listed) != len(contents.files):
-        raise BadArchive("its manifest names a file twice")
-    if listed != found:
-        names = sorted(name for name in {*listed, *found} if listed.get(name) != found.get(name))
-        raise BadArchive(f"{names[0][:80]!r} is not as its manifest says")

@@ -1,9 +1,10 @@
 """`write_backup`: the state folder as an archive, while server and keeper go on.
 
-It only reads, takes no lock that another program waits for, and asks no server. The result is what a power cut at that moment would
-have left, but for torn files: what lived then is lost to the one that restores it.
+It only reads, takes no lock that another program waits for, and asks no server. The result is what a power
+cut at that moment would have left, but for torn files: what lived then is lost to the one that restores it.
 
-Blocking, and as long as copying the output takes. Where the archive goes, and that it appears whole or not at all, is the caller's business.
+Blocking, and as long as copying the output takes. Where the archive goes, and that it appears whole or not at
+all, is the caller's business.
 """
 
 import contextlib
@@ -18,18 +19,21 @@ from collections.abc import Collection, Iterator
 from typing import BinaryIO, Protocol
 
 from outlive.core.identity import is_process_id
-from outlive.core.layout import STREAM_FILES, Layout
+from outlive.core.layout import Layout
 from outlive.store.backup.contents import (
     AUDIT,
     HEADER,
     KEPT,
     KEYS,
     MANIFEST,
+    MAX_PIECES,
     PROCESSES,
     REGISTRY,
     Contents,
+    FileList,
     StoredFile,
     encode_header,
+    is_kept,
 )
 from outlive.store.backup.process_files import BackupSource, open_process, open_regular, source_of
 from outlive.store.backup.registry_copy import RegistryCopy
@@ -68,7 +72,8 @@ def write_backup(
         live: Which processes the journal calls live now.
         outlive: The version that writes it.
         created: Now, ISO 8601 in UTC.
-        with_keys: Whether the keys, the tokens' hashes and the audit log that one of the keys is for are in it.
+        with_keys: Whether the keys, the tokens' hashes and the audit log that one of the keys is for are in
+            it.
         one_more: Called after each process.
 
     Raises:
@@ -76,14 +81,16 @@ def write_backup(
     """
     with (
         contextlib.closing(RegistryCopy(layout.registry)) as registry,
-        # Without a name and a time in gzip's header: two backups of the same state differ in nothing but their dates.
+        # Without a name and a time in gzip's header: two backups of the same state differ in nothing but
+        # their dates.
         gzip.GzipFile("", "wb", _GZIP_LEVEL, into, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         archive = _Archive(tar)
         archive.add(_document(HEADER, encode_header(outlive=outlive, created=created)), is_listed=False)
         left_out = set() if with_keys else {*KEYS, AUDIT}
-        # In the order of the table: the journal before the folders that it names, the registry behind them, though it was copied first.
+        # In the order of the table: the journal before the folders that it names, the registry behind them,
+        # though it was copied first.
         for name in KEPT:
             if name not in {PROCESSES, REGISTRY, *left_out}:
                 for source in _audit_files(layout.audit) if name == AUDIT else _tree(layout.root, name):
@@ -91,15 +98,9 @@ def write_backup(
         processes = _add_processes(layout, archive, one_more)
         if (content := registry.content(processes, forgets_audit=not with_keys)) is not None:
             archive.add(_document(REGISTRY, content))
-        contents = Contents(
-            created=created,
-            outlive=outlive,
-            processes=len(processes),
-            running=len(processes.intersection(live)),
-            output_bytes=sum(one.stored_bytes for one in archive.files if _is_output(one.name)),
-            files=tuple(archive.files),
-            has_keys=with_keys,
-        )
+        header = {"outlive": outlive, "created": created}
+        running = len(processes.intersection(live))
+        contents = Contents.of(archive.files, header, running=running, has_keys=with_keys)
         archive.add(_document(MANIFEST, contents.encode()), is_listed=False)
         return contents
 
@@ -114,8 +115,9 @@ def _add_processes(layout: Layout, archive: "_Archive", one_more: BackupTally) -
     added = set()
     for process_id in _process_ids(layout):
         for source in open_process(layout.process(process_id)):
-            archive.add(source, below=f"{PROCESSES}/{process_id}/")
-            added.add(process_id)
+            if is_kept(f"{PROCESSES}/{process_id}/{source.name}"):
+                archive.add(source, below=f"{PROCESSES}/{process_id}/")
+                added.add(process_id)
         one_more()
     return added
 
@@ -127,32 +129,29 @@ def _process_ids(layout: Layout) -> list[str]:
         return []
 
 
-def _is_output(name: str) -> bool:
-    parts = name.split("/")
-    return len(parts) == 3 and parts[0] == PROCESSES and parts[2] in STREAM_FILES
-
-
 def _tree(root: str, name: str) -> Iterator[BackupSource]:
     """Yield a file, or all regular files below a folder; what vanishes meanwhile is left out."""
     path = f"{root}/{name}"
     if (fd := open_regular(path)) is not None:
         try:
-            yield source_of(name, fd)
+            if is_kept(name):
+                yield source_of(name, fd)
         finally:
             os.close(fd)
         return
-    # Not `os.walk`: what is removed between the listing and the opening is no error here, and nothing is followed.
+    # Not `os.walk`: what is removed between the listing and the opening is no error here, and nothing is
+    # followed.
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for entry in sorted(os.listdir(path)):
-            # A file that is being replaced has two names for a moment; sockets are no regular files.
-            if not entry.endswith((".new", ".sock", ".lock")) and not os.path.islink(f"{path}/{entry}"):
+            if not os.path.islink(f"{path}/{entry}"):
                 yield from _tree(root, f"{name}/{entry}")
 
 
 def _audit_files(folder: str) -> Iterator[BackupSource]:
     """Yield the audit log as it is between two entries.
 
-    The lock is the log's own, and is held while files are opened and measured only: a writer waits for microseconds.
+    The lock is the log's own, and is held while files are opened and measured only: a writer waits for
+    microseconds.
     """
     with contextlib.ExitStack() as stack:
         lock = open_regular(f"{folder}/{_AUDIT_LOCK}")
@@ -161,8 +160,8 @@ def _audit_files(folder: str) -> Iterator[BackupSource]:
             fcntl.flock(lock, fcntl.LOCK_SH)
         sources = []
         with contextlib.suppress(FileNotFoundError):
-            for name in sorted(os.listdir(folder)):
-                if name != _AUDIT_LOCK and (fd := open_regular(f"{folder}/{name}")) is not None:
+            for name in filter(lambda one: is_kept(f"{AUDIT}/{one}"), sorted(os.listdir(folder))):
+                if (fd := open_regular(f"{folder}/{name}")) is not None:
                     stack.callback(os.close, fd)
                     source = source_of(f"{AUDIT}/{name}", fd)
                     # The note is replaced in place: its content counts now, not when its turn comes.
@@ -180,31 +179,35 @@ def _document(name: str, content: bytes) -> BackupSource:
 
 
 class _Archive:
-    """The members that were written; `files` is what the manifest lists."""
+    """The members that were written; `files` is what the manifest counts."""
 
     def __init__(self, tar: tarfile.TarFile) -> None:
         self._tar = tar
-        self.files: list[StoredFile] = []
+        self.files = FileList()
 
     def add(self, source: BackupSource, *, below: str = "", is_listed: bool = True) -> None:
         """Write one file, without its holes."""
         name = below + source.name
+        if is_listed:
+            self.files.check(name)
         member = tarfile.TarInfo(name)
         member.mode, member.mtime, member.size = _PRIVATE, int(source.mtime), source.size
-        # Holes are found anew for each file: a log of 600 MB may hold 2 MB, and reading its zeros would take longer than all the rest.
+        # Holes are found anew for each file: a log of 600 MB may hold 2 MB, and reading its zeros would take
+        # longer than all the rest.
         data = None if source.content is not None else _data_of(source.fd, source.size)
         before = b""
         if data is not None:
             before = _sparse_map(data)
             member.pax_headers = _sparse_headers(name, source.size)
             folder, _, base = name.rpartition("/")
-            member.name = f"{folder}/GNUSparseFile.0/{base}"  # as GNU tar names it for programs that know no sparse files
+            # as GNU tar names it for programs that know no sparse files
+            member.name = f"{folder}/GNUSparseFile.0/{base}"
             member.size = len(before) + sum(length for _, length in data)
         pieces = _Pieces(source, before, data)
         self._tar.addfile(member, pieces)
         if is_listed:
             digest = pieces.digest.hexdigest()
-            self.files.append(StoredFile(name=name, size=source.size, sha256=digest, data=data))
+            self.files.add(StoredFile(name=name, size=source.size, sha256=digest, data=data))
 
 
 class _Pieces(io.RawIOBase):
@@ -240,7 +243,8 @@ class _Pieces(io.RawIOBase):
         if self._source.content is not None:
             piece = self._source.content[offset : offset + length]
         else:
-            # A file that has become shorter meanwhile is none of ours to repair: what is missing reads as a hole does.
+            # A file that has become shorter meanwhile is none of ours to repair: what is missing reads as a
+            # hole does.
             piece = os.pread(self._source.fd, length, offset) or bytes(length)
         self._left[0][0] += len(piece)
         self._left[0][1] -= len(piece)
@@ -264,11 +268,15 @@ def _data_of(fd: int, size: int) -> tuple[tuple[int, int], ...] | None:
             return None
         if begin < size:
             found.append((begin, end - begin))
+        if len(found) > MAX_PIECES:  # more than a reader takes: with its holes filled it is restored, too
+            return None
     return tuple(found)
 
 
 def _sparse_map(data: tuple[tuple[int, int], ...]) -> bytes:
-    """Return what stands before the data of a sparse member: how many pieces, then offset and length of each, in whole blocks."""
+    """Return what stands before the data of a sparse member: how many pieces, then offset and length of each,
+    in whole blocks.
+    """
     numbers = [len(data), *(number for pair in data for number in pair)]
     text = "".join(f"{number}\n" for number in numbers).encode()
     return text.ljust(-(-len(text) // _BLOCK) * _BLOCK, b"\0")

@@ -1,10 +1,12 @@
-"""The files of one process, opened in an order in which they fit together while the keeper writes them: `open_process`.
+"""The files of one process, opened in an order in which they fit together while the keeper writes them:
+`open_process`.
 
-* Everything is opened before anything is read. A folder gets another name before it is removed (`engine.recovery.upkeep`), so
-  that one which still has its own was whole.
-* Records of the life and the end come first, then the sizes of the logs, then the index: what a record promises is in the log,
-  and the index, which is written ahead, explains every byte that is copied.
-* What was released (`gaps`) comes last: it is written before a hole is punched, so that it names every hole that was copied.
+* Everything is opened before anything is read. A folder gets another name before it is removed
+  (`engine.recovery.upkeep`), so that one which still has its own was whole.
+* Records of the life and the end come first, then the sizes of the logs, then the index: what a record
+  promises is in the log, and the index, which is written ahead, explains every byte that is copied.
+* What was released (`gaps`) comes last: it is written before a hole is punched, so that it names every hole
+  that was copied.
 """
 
 import contextlib
@@ -14,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from outlive.core.layout import STREAM_FILES
-from outlive.store.backup.contents import LEFT_OUT_OF_PROCESS, clipped_gaps
+from outlive.store.backup.contents import clipped_gaps
 from outlive.store.folder import UNFILTERED
 
 _GAPS, _IDX, _SPEC = "gaps", "idx", "spec"
@@ -23,7 +25,9 @@ _MAX_GAPS = 4096  # bytes: four numbers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSource:
-    """Where a file of the archive comes from: the first `size` bytes behind a descriptor, or `content` where that is no None."""
+    """Where a file of the archive comes from: the first `size` bytes behind a descriptor, or `content` where
+    that is no None.
+    """
 
     name: str
     size: int
@@ -33,7 +37,10 @@ class BackupSource:
 
 
 def open_process(folder: str) -> Iterator[BackupSource]:
-    """Yield a process's files, named within its folder; none where there is no whole folder. Each is open until the next is asked for."""
+    """Yield a process's files, named within its folder; none where there is no whole folder.
+
+    Each is open until the next is asked for.
+    """
     with contextlib.ExitStack() as stack:
         try:
             folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -53,8 +60,6 @@ def _open_all(folder_fd: int, stack: contextlib.ExitStack) -> dict[str, int]:
     """Open every regular file of a folder; sockets, and what has just been removed, are left out."""
     opened: dict[str, int] = {}
     for name in sorted(os.listdir(folder_fd)):
-        if name in LEFT_OUT_OF_PROCESS:
-            continue
         if (fd := open_regular(name, folder_fd)) is not None:
             stack.callback(os.close, fd)
             opened[name] = fd
@@ -62,7 +67,10 @@ def _open_all(folder_fd: int, stack: contextlib.ExitStack) -> dict[str, int]:
 
 
 def open_regular(name: str, folder_fd: int | None = None) -> int | None:
-    """Open a regular file for reading; None for everything else. A link is never followed, a FIFO never waited for."""
+    """Open a regular file for reading; None for everything else.
+
+    A link is never followed, a FIFO never waited for.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(name, flags, dir_fd=folder_fd)
@@ -104,7 +112,8 @@ def _in_order(folder_fd: int, opened: dict[str, int], *, prefix: str) -> Iterato
         yield source_of(prefix + _IDX, opened[_IDX])
     yield from streams.values()
     sizes = [streams[name].size if name in streams else 0 for name in STREAM_FILES]
-    # Looked up again: the keeper replaces the file. Where the whole folder has been removed meanwhile, the earlier one has to do.
+    # Looked up again: the keeper replaces the file. Where the whole folder has been removed meanwhile, the
+    # earlier one has to do.
     fd = open_regular(_GAPS, folder_fd)
     try:
         if (held := opened.get(_GAPS) if fd is None else fd) is not None:

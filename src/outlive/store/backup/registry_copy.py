@@ -1,8 +1,8 @@
 """A copy of the registry that fits the process folders of a backup: `RegistryCopy`.
 
-It is taken before the folders are read, by SQLite's online backup (sqlite.org/backup.html), which waits for no writer and no reader. A
-log may then be longer than its row knows, which the next server finds in the folder; it is never shorter. Rows of processes that
-have been removed meanwhile are taken out again.
+It is taken before the folders are read, by SQLite's online backup (sqlite.org/backup.html), which waits for
+no writer and no reader. A log may then be longer than its row knows, which the next server finds in the
+folder; it is never shorter. Rows of processes that have been removed meanwhile are taken out again.
 
 The copy is in memory: a row has a kilobyte, and a backup that is killed leaves no file with commands in it.
 """
@@ -23,7 +23,6 @@ class RegistryCopy:
     """The registry as it was when this was made; `close` it in the end."""
 
     def __init__(self, path: str) -> None:
-        """Copy the file. Where there is none, or it cannot be read, there is nothing to copy: the folders have it all."""
         self._connection = sqlite3.connect(":memory:", isolation_level=None)
         self._is_there = os.path.exists(path)
         if not self._is_there:
@@ -39,11 +38,13 @@ class RegistryCopy:
     def content(self, process_ids: Collection[str], *, forgets_audit: bool = False) -> bytes | None:
         """Return the file with the rows of these processes only; None where there is none.
 
-        With `forgets_audit` it knows of no audit log: one that is left out of the backup was not removed by an attacker.
+        With `forgets_audit` it knows of no audit log: one that is left out of the backup was not removed by
+        an attacker.
         """
         if not self._is_there:
             return None
-        # As one parameter: SQLite takes 32766 variables at most (sqlite.org/limits.html), and there may be more processes.
+        # As one parameter: SQLite takes 32766 variables at most (sqlite.org/limits.html), and there may be
+        # more processes.
         kept = json.dumps(sorted(process_ids))
         delete = "DELETE FROM processes WHERE process_id NOT IN (SELECT value FROM json_each(?))"
         self._connection.execute(delete, [kept])

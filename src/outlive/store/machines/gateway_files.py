@@ -1,7 +1,8 @@
-"""What is kept of servers that this machine has joined as a node: a file each below `gateways/`, for its owner only.
+"""What is kept of servers that this machine has joined as a node: a file each below `gateways/`, for its
+owner only.
 
-The folder is there while a server has been joined: by it the keeper knows that a server is wanted (`keeper.common.server_marks`).
-Blocking: run it in a thread.
+The folder is there while a server has been joined: by it the keeper knows that a server is wanted
+(`keeper.common.server_marks`). Blocking: run it in a thread.
 """
 
 import contextlib
@@ -9,9 +10,12 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
-from outlive.store.machines.node_files import write_durably
+from outlive.kernel.files import read_all, write_whole
+from outlive.protocols.frames import decoded
 
 _SUFFIX = ".json"
 
@@ -35,7 +39,6 @@ class GatewayFiles:
     """The joined servers of a state folder; one writer, the server."""
 
     def __init__(self, layout: Layout) -> None:
-        """Read nothing yet."""
         self._folder = layout.gateways
 
     def read(self) -> list[GatewayEntry]:
@@ -62,7 +65,7 @@ class GatewayFiles:
             "labels": dict(entry.labels),
         }
         # The server forgets the credential before this one once it knows that this one is kept.
-        write_durably(path, json.dumps(members).encode())
+        write_whole(path, json.dumps(members).encode(), survives="power cut")
 
     def remove(self, name: str) -> None:
         """Forget one; one that is not there is a success. The folder goes with the last."""
@@ -73,16 +76,16 @@ class GatewayFiles:
             os.rmdir(self._folder)
 
     def _read(self, name: str) -> GatewayEntry | None:
-        try:
-            with open(f"{self._folder}/{name}{_SUFFIX}", "rb") as file:
-                kept = json.loads(file.read())
-            return GatewayEntry(
-                name=name,
-                url=str(kept["url"]),
-                node=str(kept["node"]),
-                credential=str(kept["credential"]),
-                ca=str(kept.get("ca", "")),
-                labels={str(label): str(value) for label, value in kept.get("labels", {}).items()},
-            )
-        except (OSError, ValueError, AttributeError, LookupError, TypeError):
-            return None
+        raw = read_all(f"{self._folder}/{name}{_SUFFIX}")
+        return decoded(raw, lambda found: _entry(name, decode_json(found)))
+
+
+def _entry(name: str, kept: dict[str, Any]) -> GatewayEntry:
+    return GatewayEntry(
+        name=name,
+        url=str(kept["url"]),
+        node=str(kept["node"]),
+        credential=str(kept["credential"]),
+        ca=str(kept["ca"]),
+        labels={str(label): str(value) for label, value in kept["labels"].items()},
+    )

@@ -1,6 +1,8 @@
-"""What is kept of nodes that were added, invited or drained at run time: a file `node` in each node's folder, for its owner only.
+"""What is kept of nodes that were added, invited or drained at run time: a file `node` in each node's folder,
+for its owner only.
 
-Blocking: run it in a thread. Which processes of a node are followed stands beside it (`backends.remote.folder`).
+Blocking: run it in a thread. Which processes of a node are followed stands beside it
+(`backends.remote.folder`).
 """
 
 import contextlib
@@ -8,10 +10,14 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
+from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
+from outlive.kernel.files import read_all, write_whole
 from outlive.placement.fleet import FleetNode
+from outlive.protocols.frames import decoded
 
 _FILE = "node"
 _Fit = Callable[[Callable[[], None]], None]
@@ -21,7 +27,8 @@ _Fit = Callable[[Callable[[], None]], None]
 class KeptInvitation:
     """A code that lets one machine join, by its hash; `expires_s` is seconds since the epoch.
 
-    `gave` is the hash of the credential that a machine was given for it. Once that one is shown, the code is used up.
+    `gave` is the hash of the credential that a machine was given for it. Once that one is shown, the code is
+    used up.
     """
 
     digest: str
@@ -31,13 +38,15 @@ class KeptInvitation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeEntry:
-    """A node as its operator declares it. Without a `url` a setting says where it is, and this only what was changed of it.
+    """A node as its operator declares it.
 
-    `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a secret. `dials_in`: it has
-    no address, and connects by itself; it shows one of `credentials` (hashes: the one that it has, and the one that it was given
-    but may not have kept yet), or the code of the `invitation`.
-    `own_labels` are those that it gave itself when it connected last, `labels` the operator's, which come first.
-    `is_found`: it has said itself where it is, and may say so anew.
+    Without a `url` a setting says where it is, and this only what was changed of it.
+
+    `cpu`, `memory` (bytes) and `gpu` are at most so much of what it has; None: all of it. `token` is a
+    secret. `dials_in`: it has no address, and connects by itself; it shows one of `credentials` (hashes: the
+    one that it has, and the one that it was given but may not have kept yet), or the code of the
+    `invitation`. `own_labels` are those that it gave itself when it connected last, `labels` the operator's,
+    which come first. `is_found`: it has said itself where it is, and may say so anew.
     """
 
     name: str
@@ -121,10 +130,14 @@ class NodeFiles:
             return
         folder = f"{self._folder}/{entry.name}"
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        self._fit(lambda: write_durably(f"{folder}/{_FILE}", json.dumps(kept).encode()))
+        content = json.dumps(kept).encode()
+        self._fit(lambda: write_whole(f"{folder}/{_FILE}", content, survives="power cut"))
 
     def remove(self, name: str) -> None:
-        """Forget a node's entry; one that is not there is a success. Its folder goes with it where nothing is followed there."""
+        """Forget a node's entry; one that is not there is a success.
+
+        Its folder goes with it where nothing is followed there.
+        """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(f"{self._folder}/{name}/{_FILE}")
         for folder in (f"{self._folder}/{name}/live", f"{self._folder}/{name}"):
@@ -132,48 +145,28 @@ class NodeFiles:
                 os.rmdir(folder)
 
     def _read(self, name: str) -> NodeEntry | None:
-        try:
-            with open(f"{self._folder}/{name}/{_FILE}", "rb") as file:
-                kept = json.loads(file.read())
-            code = kept.get("invitation")
-            return NodeEntry(
-                name=name,
-                url=str(kept.get("url", "")),
-                dials_in=bool(kept.get("dials_in")),
-                credentials=tuple(str(one) for one in kept.get("credentials", ())),
-                invitation=None if code is None else KeptInvitation(**code),
-                token=str(kept.get("token", "")),
-                ca=str(kept.get("ca", "")),
-                labels=_words(kept.get("labels", {})),
-                own_labels=_words(kept.get("own_labels", {})),
-                cpu=kept.get("cpu"),
-                memory=kept.get("memory"),
-                gpu=kept.get("gpu"),
-                is_draining=bool(kept.get("draining")),
-                is_found=bool(kept.get("found")),
-            )
-        except (OSError, ValueError, AttributeError, TypeError):
-            return None
+        return decoded(read_all(f"{self._folder}/{name}/{_FILE}"), lambda raw: _entry(name, decode_json(raw)))
+
+
+def _entry(name: str, kept: dict[str, Any]) -> NodeEntry:
+    code = kept.get("invitation")
+    return NodeEntry(
+        name=name,
+        url=str(kept.get("url", "")),
+        dials_in=bool(kept.get("dials_in")),
+        credentials=tuple(str(one) for one in kept.get("credentials", ())),
+        invitation=None if code is None else KeptInvitation(**code),
+        token=str(kept.get("token", "")),
+        ca=str(kept.get("ca", "")),
+        labels=_words(kept.get("labels", {})),
+        own_labels=_words(kept.get("own_labels", {})),
+        cpu=kept.get("cpu"),
+        memory=kept.get("memory"),
+        gpu=kept.get("gpu"),
+        is_draining=bool(kept.get("draining")),
+        is_found=bool(kept.get("found")),
+    )
 
 
 def _words(members: Mapping[object, object]) -> dict[str, str]:
     return {str(name): str(value) for name, value in members.items()}
-
-
-def write_durably(path: str, content: bytes) -> None:
-    """Replace a file, whole, for its owner only; it is on disk under its name when this returns, whatever happens to the machine then.
-
-    Raises:
-        OSError: The disk refuses it; what was there before is there.
-    """
-    fd = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(fd)
-    os.rename(f"{path}.new", path)
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

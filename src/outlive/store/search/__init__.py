@@ -1,1 +1,3 @@
-"""Searching output logs: one log in the order of writing (`log_search`), or for all of them (`line_search`), and the lines around a match."""
+"""Searching output logs: one log in the order of writing (`log_search`), or for all of them (`line_search`),
+and the lines around a match.
+"""

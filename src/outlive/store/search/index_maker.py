@@ -1,10 +1,13 @@
-"""The program that makes indexes of output logs (`python -m outlive.store.search.index_maker FOLDER KEY [at-once]`), beside the server.
+"""The program that makes indexes of output logs (`python -m outlive.store.search.index_maker FOLDER KEY
+[at-once]`), beside the server.
 
-A process of its own, which the kernel runs when nothing else wants the processor: making an index takes 40 s of processor time a
-gigabyte, and in a thread of the server every millisecond of that would be one of the event loop's. It makes what is missing, newest process first, and
-ends. It ends with the server, too: at its parent's death, and when its stdin is closed.
+A process of its own, which the kernel runs when nothing else wants the processor: making an index takes 40 s
+of processor time a gigabyte, and in a thread of the server every millisecond of that would be one of the
+event loop's. It makes what is missing, newest process first, and ends. It ends with the server, too: at its
+parent's death, and when its stdin is closed.
 
-Of a process that has ended the whole log is indexed, of one that lives what is surely final: whole groups that lie well before the end.
+Of a process that has ended the whole log is indexed, of one that lives what is surely final: whole groups
+that lie well before the end.
 """
 
 import contextlib
@@ -31,7 +34,9 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 def main(words: list[str]) -> int:
-    """Make what is missing in a state folder; return 0, or 2 where output is redacted by other rules than the server's.
+    """Make what is missing in a state folder.
+
+    Return 0, or 2 where output is redacted by other rules than the server's.
 
     With a third word it does not step back: for a measurement that waits for it.
     """

@@ -1,8 +1,10 @@
-"""Searching one process's output for lines that match a `LineQuery`, stdout first: `LineSearch`, and the `MatchedLine`s that it gives.
+"""Searching one process's output for lines that match a `LineQuery`, stdout first: `LineSearch`, and the
+`MatchedLine`s that it gives.
 
-Reads logs of any size with bounded memory; one turn reads at most 256 KiB of them. Blocking: run turns in a thread. Never writes.
-Every byte that is compared comes from `output_log`, which has redacted it: whether a turn finds something, and how long it takes,
-depends on nothing that redaction hides. `log_search` is the search of one log in the order of writing.
+Reads logs of any size with bounded memory; one turn reads at most 256 KiB of them. Blocking: run turns in a
+thread. Never writes. Every byte that is compared comes from `output_log`, which has redacted it: whether a
+turn finds something, and how long it takes, depends on nothing that redaction hides. `log_search` is the
+search of one log in the order of writing.
 """
 
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ from outlive.store.search.log_search import position_of
 _LONGEST_LINE = 1024 * 1024
 # Two pieces of a long line have so much in common: no match that is shorter is missed at their seam.
 _SEAM_BYTES = 4096
-# Where the index says that nothing more is to be found, the line that was begun is read to its end in such pieces.
+# Where the index says that nothing more is to be found, the line that was begun is read to its end in such
+# pieces.
 _REST_BYTES = 4096
 _BEFORE_HIT = 1024  # shown before a match that lies far behind the beginning of its line
 
@@ -27,9 +30,10 @@ _BEFORE_HIT = 1024  # shown before a match that lies far behind the beginning of
 class MatchedLine:
     """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), without its newline.
 
-    `data` is at most 8 KiB of it, from `shown_from` on; the first match is bytes `hit` to `hit_end`. `before` and `after` are lines
-    around it. `written_before`: how many bytes of both streams were written before the match. `redacted`: secrets that are stars
-    in what is shown. Of a line beyond 1 MiB `end` is where the piece ends in which it was found.
+    `data` is at most 8 KiB of it, from `shown_from` on; the first match is bytes `hit` to `hit_end`. `before`
+    and `after` are lines around it. `written_before`: how many bytes of both streams were written before the
+    match. `redacted`: secrets that are stars in what is shown. Of a line beyond 1 MiB `end` is where the
+    piece ends in which it was found.
     """
 
     stream: int
@@ -83,7 +87,9 @@ class LineSearch:
 
     @property
     def offset(self) -> int:
-        """Where to go on in `stream`: before an unfinished line, but behind the part of one that has matched."""
+        """Where to go on in `stream`: before an unfinished line, but behind the part of one that has
+        matched.
+        """
         return self._at if self._is_found else self._line_start
 
     def turn(self, most: int) -> list[MatchedLine]:

@@ -1,11 +1,14 @@
-"""The index of one process's output, in the file `index` of its folder: which blocks of a log may hold a text (`LogIndex`), and its making.
+"""The index of one process's output, in the file `index` of its folder: which blocks of a log may hold a text
+(`LogIndex`), and its making.
 
-It answers "no" or "perhaps". "No" is certain; where it is missing, damaged, or made by other rules of redaction, the answer is "perhaps",
-and the log is read. So it may be removed at any time, a crash may cut it anywhere, and nothing waits for it.
+It answers "no" or "perhaps". "No" is certain; where it is missing, damaged, or made by other rules of
+redaction, the answer is "perhaps", and the log is read. So it may be removed at any time, a crash may cut it
+anywhere, and nothing waits for it.
 
-The file is a row of records, each for a group of eight blocks of one stream: a header, and pages. Every four bytes in a row (of which every
-second place counts) name a slot by their remainder; the slot's bits say in which of the eight blocks they occur. Each page has a
-CRC-32. What is indexed are the bytes as callers are shown them, folded (`protocols/output/literals.py`): nothing that is redacted is in it.
+The file is a row of records, each for a group of eight blocks of one stream: a header, and pages. Every four
+bytes in a row (of which every second place counts) name a slot by their remainder; the slot's bits say in
+which of the eight blocks they occur. Each page has a CRC-32. What is indexed are the bytes as callers are
+shown them, folded (`protocols/output/literals.py`): nothing that is redacted is in it.
 
 Sizes are measured (decision 203): an eighth of the log, and 40 s of processor time a gigabyte to make.
 """
@@ -37,7 +40,9 @@ _KEY_BYTES = 8
 
 
 def key_of(redactor: Redactor) -> bytes:
-    """Return what stands for the rules by which output is redacted: an index that was made by others is not asked."""
+    """Return what stands for the rules by which output is redacted: an index that was made by others is not
+    asked.
+    """
     return hashlib.sha256(redactor.rules.encode()).digest()[:_KEY_BYTES]
 
 
@@ -140,7 +145,8 @@ class LogIndex:
             if magic != _MAGIC or crc != zlib.crc32(raw[:-4]) or made_by != key or stream > 1:
                 return
             end = place + _HEADER.size + pages * _PAGE
-            # Of a stream each record goes on where the one before has ended; one that a crash has cut is not there.
+            # Of a stream each record goes on where the one before has ended; one that a crash has cut is not
+            # there.
             if offset != self.covered(stream) or not pages or not length or os.fstat(self._fd).st_size < end:
                 return
             if offset % GROUP_BYTES:
@@ -150,7 +156,9 @@ class LogIndex:
 
 
 def _ways(literal: bytes) -> list[list[int]]:
-    """Return the two ways in which a literal can lie in a block, each as numbers of four bytes that are all in the index then."""
+    """Return the two ways in which a literal can lie in a block, each as numbers of four bytes that are all
+    in the index then.
+    """
     return [
         [int.from_bytes(literal[at : at + 4], sys.byteorder) for at in range(first, len(literal) - 3, 2)]
         for first in (0, 1)
@@ -164,7 +172,9 @@ def _sealed(page: bytes, offset: int, number: int) -> bytes:
 def make_record(
     log: OutputLog, stream: int, offset: int, length: int, key: bytes, *, go_on: Callable[[], bool]
 ) -> bytes | None:
-    """Return the record of a group; None as soon as `go_on` says no. Blocking: 80 ms of processor time for a whole one.
+    """Return the record of a group; None as soon as `go_on` says no.
+
+    Blocking: 80 ms of processor time for a whole one.
 
     Raises:
         StoreCorrupt: The disk does not give the bytes.
@@ -192,7 +202,8 @@ def make_record(
 def _slots_in(data: bytes, slots: int) -> bytearray:
     """Return a 1 for each slot that one of every second run of four bytes names.
 
-    The one loop that costs something: 36 s a gigabyte. A set of the runs first, or the bits at once, took 1.4 to 1.9 times as long (decision 203).
+    The one loop that costs something: 36 s a gigabyte. A set of the runs first, or the bits at once, took 1.4
+    to 1.9 times as long (decision 203).
     """
     table = bytearray(slots)
     for first in (0, 2):

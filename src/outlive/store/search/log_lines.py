@@ -1,6 +1,7 @@
 """One matching line of a log (`LogLine`) and the lines around it, as searches show them.
 
-Bytes come from `output_log`, which has redacted them. Which lines match is decided in `log_search` and `line_search`.
+Bytes come from `output_log`, which has redacted them. Which lines match is decided in `log_search` and
+`line_search`.
 """
 
 from collections.abc import Sequence
@@ -19,8 +20,8 @@ _NEWLINE = b"\n"
 class LogLine:
     """A line that matches: bytes `offset` to `end` of a stream (0 stdout, 1 stderr), without its newline.
 
-    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`: the number of
-    secrets that are redacted in all of these.
+    `data` is at most 8 KiB of it. `before` and `after` are lines of the same stream around it. `redacted`:
+    the number of secrets that are redacted in all of these.
     """
 
     stream: int
@@ -33,7 +34,9 @@ class LogLine:
 
 
 def line_start(log: OutputLog, stream: int, offset: int, *, most: int) -> int:
-    """Return where the line begins in which a byte lies; `most` bytes before it where the beginning is farther, or not kept."""
+    """Return where the line begins in which a byte lies; `most` bytes before it where the beginning is
+    farther, or not kept.
+    """
     floor = max(0, offset - most)
     position = offset
     while position > floor:
@@ -63,7 +66,9 @@ def lines_before(log: OutputLog, stream: int, start: int, count: int) -> tuple[b
 
 
 def lines_after(log: OutputLog, stream: int, end: int, count: int) -> tuple[bytes, ...]:
-    """Return at most `count` lines behind a line that ends at `end`, the last of which may not be finished."""
+    """Return at most `count` lines behind a line that ends at `end`, the last of which may not be
+    finished.
+    """
     lines = log.pread(stream, _CONTEXT_BYTES, end + 1).split(_NEWLINE)
     # The last piece counts as a line if it is not empty; it may then be the first part of one.
     whole = lines if lines[-1] else lines[:-1]
@@ -80,7 +85,8 @@ def redacted_around(
 ) -> int:
     """Count the secrets in a line and in the lines around it (counted as if no line were cut).
 
-    `place` is where the line begins, where what is shown of it ends, and where the line ends; `hidden` are the redacted spans there.
+    `place` is where the line begins, where what is shown of it ends, and where the line ends; `hidden` are
+    the redacted spans there.
     """
     start, shown, end = place
     redactions = Redactions()

@@ -1,7 +1,8 @@
-"""Finding places in a process's output: lines with a text or a number, the last lines, a byte's place among both streams.
+"""Finding places in a process's output: lines with a text or a number, the last lines, a byte's place among
+both streams.
 
-Reads logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a thread. Never writes.
-Bytes come from `output_log`, which has redacted them.
+Reads logs of any size with bounded memory; one turn reads at most 256 KiB. Blocking: run turns in a thread.
+Never writes. Bytes come from `output_log`, which has redacted them.
 """
 
 from collections.abc import Iterator
@@ -85,7 +86,10 @@ class LogSearch:
         return found
 
     def last(self) -> list[LogLine]:
-        """Return matching lines that have no newline; to be called when `is_over` and the stream is complete."""
+        """Return matching lines that have no newline.
+
+        To be called when `is_over` and the stream is complete.
+        """
         found = []
         for stream, scan in enumerate(self._scans):
             if scan.is_hit:
@@ -95,7 +99,8 @@ class LogSearch:
         return found
 
     def _only_stream(self) -> tuple[int, int] | None:
-        """Return the one stream that has unread bytes, and how many; None if the order of two streams must be looked up.
+        """Return the one stream that has unread bytes, and how many; None if the order of two streams must be
+        looked up.
 
         Looking it up reads the index, which may have a record for every line.
         """
@@ -112,8 +117,8 @@ class LogSearch:
     def _skip(self, stream: int, most: int) -> bool:
         """Pass over a piece in which the text does not occur; return whether it was one.
 
-        Most of a long log is like that, and a new object for each piece would cost more than searching it. A text with "*"
-        may match redacted bytes, which only `read` shows: then nothing is skipped.
+        Most of a long log is like that, and a new object for each piece would cost more than searching it. A
+        text with "*" may match redacted bytes, which only `read` shows: then nothing is skipped.
         """
         scan = self._scans[stream]
         if most < MAX_PREAD_BYTES or scan.is_hit or not self._is_case_sensitive or b"*" in self._needle:
@@ -174,7 +179,8 @@ class LogSearch:
 
 
 class _LineScan:
-    """The unfinished line of one stream: where it began, and as much of its end as may be the beginning of the text.
+    """The unfinished line of one stream: where it began, and as much of its end as may be the beginning of
+    the text.
 
     Attributes:
         line_start: Offset of the unfinished line's first byte.
@@ -195,7 +201,10 @@ class _LineScan:
         self._carry = b""
 
     def skip(self, data: bytearray, offset: int, needle: bytes) -> bool:
-        """Pass over bytes if no line that ends or continues in them can contain `needle`; return whether that was so."""
+        """Pass over bytes if no line that ends or continues in them can contain `needle`.
+
+        Return whether that was so.
+        """
         # The text may lie across two pieces: so many bytes of the first belong to the search in the second.
         keep = len(needle) - 1
         if keep >= len(data) or data.find(needle) >= 0 or (self._carry + data[:keep]).find(needle) >= 0:
@@ -239,10 +248,11 @@ class _LineScan:
 
 
 def tail_start(log: OutputLog, count: int, *, stream: int | None = None) -> Cursor:
-    """Return the cursor before the last `count` lines of a stream (0 stdout, 1 stderr), or of both in order of writing.
+    """Return the cursor before the last `count` lines of a stream (0 stdout, 1 stderr), or of both in order
+    of writing.
 
-    With one stream, the other half of the cursor is the other stream's end. At most the last 16 MiB are searched: if lines are
-    longer than that, fewer than `count` are behind the cursor.
+    With one stream, the other half of the cursor is the other stream's end. At most the last 16 MiB are
+    searched: if lines are longer than that, fewer than `count` are behind the cursor.
 
     Raises:
         StoreCorrupt: The disk does not give the bytes.
@@ -316,17 +326,16 @@ def _nth_newline_from_end(data: bytes, count: int) -> int:
 class LineFinder:
     """Goes through a log from its beginning until a line begins, in turns of 256 KiB.
 
-    Of two streams a line's number counts the newlines that were written before it, to either of them. Lines that the log no
-    longer holds are not counted.
+    Of two streams a line's number counts the newlines that were written before it, to either of them. Lines
+    that the log no longer holds are not counted.
 
-    Everything before `cursor` was counted, and `left` newlines lie between it and the line. `is_over`: it stands where the line begins,
-    or at the log's end.
+    Everything before `cursor` was counted, and `left` newlines lie between it and the line. `is_over`: it
+    stands where the line begins, or at the log's end.
     """
 
     __slots__ = ("_buffer", "_is_single", "_log", "cursor", "is_over", "left")
 
     def __init__(self, log: OutputLog, line: int) -> None:
-        """Look for the line with this number; 1 is the first."""
         self._log = log
         self._buffer = bytearray(MAX_PREAD_BYTES)
         self._is_single = log.size(1) == 0
@@ -371,7 +380,9 @@ class LineFinder:
 
 
 def position_of(log: OutputLog, stream: int, offset: int) -> int:
-    """Return how many bytes of both streams were written before byte `offset` of a stream (0 stdout, 1 stderr)."""
+    """Return how many bytes of both streams were written before byte `offset` of a stream (0 stdout, 1
+    stderr).
+    """
     index = log.index()
     if index is None:
         return offset

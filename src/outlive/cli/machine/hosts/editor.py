@@ -1,8 +1,10 @@
-"""What every format's editor does: one value of a configuration file's text is read, set or removed, nothing else changes.
+"""What every format's editor does: one value of a configuration file's text is read, set or removed, nothing
+else changes.
 
-The editors are pure, text in, text out, and all work in the same way. A parser that is not ours says what the text means; the
-edit is a piece put into the text or cut out of it; the parser then says whether the result means the old document with exactly
-this one value changed. Where it does not, the text is refused: a file that cannot be edited safely stays as it is.
+The editors are pure, text in, text out, and all work in the same way. A parser that is not ours says what the
+text means; the edit is a piece put into the text or cut out of it; the parser then says whether the result
+means the old document with exactly this one value changed. Where it does not, the text is refused: a file
+that cannot be edited safely stays as it is.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +38,8 @@ class Editor(Protocol):
         ...
 
     def remove(self, text: str, path: Sequence[str]) -> str:
-        """Return the text without the value at the path, and without the tables around it that are empty then.
+        """Return the text without the value at the path, and without the tables around it that are empty
+        then.
 
         Raises:
             NotEditable: The text cannot be understood, or not changed without harm.
@@ -87,11 +90,7 @@ def verified(new_text: str, meaning: object, wanted: object) -> str:
     Raises:
         NotEditable: It means something else than it should.
     """
-    try:
-        is_right = meaning == wanted
-    except RecursionError:  # YAML has values that hold themselves
-        is_right = False
-    if not is_right:
+    if meaning != wanted:
         raise NotEditable("it is written in a way in which a change would harm other parts of it")
     return new_text
 

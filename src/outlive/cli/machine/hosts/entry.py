@@ -1,4 +1,5 @@
-"""Our entry in a host's file: where the file is, what the entry says, and the file's text with it and without it.
+"""Our entry in a host's file: where the file is, what the entry says, and the file's text with it and without
+it.
 
 Pure but for `config_path` and `is_here`, which look which files, folders and programs there are.
 """
@@ -141,10 +142,12 @@ def without_entry(text: str, host: Host, name: str) -> str:
 
 
 def text_before(current: str, host: Host, name: str, *, backups: Sequence[str]) -> str | None:
-    """Return the backup that `current` was made from by adding our entry and nothing else; None where none was.
+    """Return the backup that `current` was made from by adding our entry and nothing else; None where none
+    was.
 
-    A text from which an entry is taken out does not say whether an empty table, or the last line's end, was there
-    before; a backup does. It counts only if adding the entry to it once more gives exactly the text of now.
+    A text from which an entry is taken out does not say whether an empty table, or the last line's end, was
+    there before; a backup does. It counts only if adding the entry to it once more gives exactly the text of
+    now.
 
     Args:
         current: The host's document with our entry.

@@ -1,10 +1,13 @@
-"""Changing one value of a JSON text and nothing else, with comments and trailing commas where the host reads them.
+"""Changing one value of a JSON text and nothing else, with comments and trailing commas where the host reads
+them.
 
-The text around the value stays as it is to the byte: order, spacing, line ends, comments, how numbers are written. What JSON
-does not have (comments, trailing commas) is replaced by blanks first, so that every position stays the same: the standard
-library's decoder reads the blanked text, and the edit is made in the real one.
+The text around the value stays as it is to the byte: order, spacing, line ends, comments, how numbers are
+written. What JSON does not have (comments, trailing commas) is replaced by blanks first, so that every
+position stays the same: the standard library's decoder reads the blanked text, and the edit is made in the
+real one.
 
-Sources: RFC 8259; code.visualstudio.com "JSON with Comments"; zed.dev/docs/configuring-zed; opencode.ai/docs/config.
+Sources: RFC 8259; code.visualstudio.com "JSON with Comments"; zed.dev/docs/configuring-zed;
+opencode.ai/docs/config.
 """
 
 import json
@@ -20,6 +23,7 @@ from outlive.cli.machine.hosts.editor import (
     with_value,
     without_value,
 )
+from outlive.core.documents import BadDocument, checked_json
 
 _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder()
@@ -74,7 +78,8 @@ class JsonText:
             return text
         source = self._source(text)
         root = place = _root(source)
-        # The outermost object that would be empty afterwards goes with the value, unless a comment stands in it.
+        # The outermost object that would be empty afterwards goes with the value, unless a comment stands in
+        # it.
         cut_from, cut_name = place, path[0]
         outer: _JsonMember | None = None
         for position, name in enumerate(path):
@@ -94,8 +99,9 @@ class JsonText:
         return _Source.of(text) if self.has_comments else _Source(text=text, plain=text)
 
 
-# Strings come first, so that nothing in them counts. The groups after a comma give nothing back once they have matched
-# (Python 3.11): a row of comments is read once, and not in each way in which it could be divided.
+# Strings come first, so that nothing in them counts. The groups after a comma give nothing back once they
+# have matched (Python 3.11): a row of comments is read once, and not in each way in which it could be
+# divided.
 _NO_JSON = re.compile(
     r"""
     "(?:[^"\\\n]|\\.)*+"?
@@ -143,7 +149,9 @@ class _Source:
         return cls(text=text, plain=plain, comments=comments, trailing_commas=frozenset(commas))
 
     def comments_end(self, start: int, end: int) -> int:
-        """Return where the last comment of a stretch between two members ends, and `start` where there is none."""
+        """Return where the last comment of a stretch between two members ends, and `start` where there is
+        none.
+        """
         return max((stop for begin, stop in self.comments if start <= begin < end), default=start)
 
     def line_comments_end(self, start: int) -> int:
@@ -282,6 +290,11 @@ def _is_same(one: object, other: object) -> bool:
 
 
 def _root(source: _Source) -> _JsonObject:
+    try:
+        # Its depth alone: of these files some grow with every conversation (`file_change` has their bound).
+        checked_json(source.plain, max_bytes=len(source.plain), max_members=len(source.plain))
+    except BadDocument as error:
+        raise NotEditable(str(error)) from None
     root = _scan(source, _skip(source.plain, 0))
     if (rest := _skip(source.plain, root.end)) != len(source.plain):
         raise _not_json(source.plain, rest, "something follows the object")
@@ -330,8 +343,10 @@ def _scan_member(source: _Source, gap_start: int, start: int) -> _JsonMember:
         value, end = _DECODER.raw_decode(plain, value_start)
     except json.JSONDecodeError as error:
         raise _not_json(plain, error.pos, error.msg) from None
-    except RecursionError:
-        raise _not_json(plain, start, "too many objects in each other") from None
+    except NotEditable:
+        raise
+    except ValueError:  # `int` refuses thousands of digits
+        raise _not_json(plain, start, "a number is too long") from None
     after = _skip(source.plain, end)
     gap = source.text[gap_start:start]
     if gap.strip():  # comments stand there

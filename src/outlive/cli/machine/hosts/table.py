@@ -1,22 +1,30 @@
-"""The MCP hosts that `outlive install` knows: where each keeps its configuration, and what it wants there. Data only.
+"""The MCP hosts that `outlive install` knows: where each keeps its configuration, and what it wants there.
 
-One row a host. What was tried with the host's own program is tried again by `tests/hosts` where that is installed.
+Data only.
+
+One row a host. What was tried with the host's own program is tried again by `tests/hosts` where that is
+installed.
 
 Sources, a row each:
 
 * claude-code, project: code.claude.com/docs/en/mcp ("MCP installation scopes").
-* claude-desktop: modelcontextprotocol.io/docs/develop/connect-local-servers; an Electron program, which follows XDG_CONFIG_HOME.
+* claude-desktop: modelcontextprotocol.io/docs/develop/connect-local-servers; an Electron program, which
+  follows XDG_CONFIG_HOME.
 * cursor: cursor.com/docs/mcp.
 * vscode: code.visualstudio.com/docs/copilot/customization/mcp-servers ("Configuration format").
-* codex: developers.openai.com/codex/mcp; tried with `codex mcp list` and `codex mcp get` of @openai/codex 0.169.
+* codex: developers.openai.com/codex/mcp; tried with `codex mcp list` and `codex mcp get` of @openai/codex
+  0.169.
 * gemini-cli: geminicli.com/docs/tools/mcp-server; tried with `gemini mcp list` of @google/gemini-cli 0.61.
-* copilot-cli: docs.github.com "Adding MCP servers for GitHub Copilot CLI"; tried with `copilot mcp get` of @github/copilot 1.0.
+* copilot-cli: docs.github.com "Adding MCP servers for GitHub Copilot CLI"; tried with `copilot mcp get` of
+  @github/copilot 1.0.
 * windsurf: docs.windsurf.com/windsurf/cascade/mcp.
 * cline: docs.cline.bot/getting-started/config (one file for the extension, the command line and the SDK).
-* cline-vscode: the file of the extension before it shared one with the command line (VS Code's globalStorage).
+* cline-vscode: the file of the extension before it shared one with the command line (VS Code's
+  globalStorage).
 * zed: zed.dev/docs/ai/mcp; no `source` since zed-industries/zed#43417.
 * opencode: opencode.ai/docs/mcp-servers; tried with `opencode mcp list` of opencode-ai 1.18.
-* goose: block.github.io/goose/docs/guides/config-files; `ExtensionConfig::Stdio` in crates/goose/src/agents/extension.rs.
+* goose: block.github.io/goose/docs/guides/config-files; `ExtensionConfig::Stdio` in
+  crates/goose/src/agents/extension.rs.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,14 +1,13 @@
 """Changing one value of a TOML text and nothing else: comments, order and spacing stay to the byte.
 
-A short scanner finds where each statement (a header, a key with its value) begins and ends; what it means is asked of the
-standard library's parser, before and after the edit. A new entry is a table of its own at the end of the text, which is right
-in every TOML document in which its section is no inline table.
+A short scanner finds where each statement (a header, a key with its value) begins and ends; what it means is
+asked of the standard library's parser, before and after the edit. A new entry is a table of its own at the
+end of the text, which is right in every TOML document in which its section is no inline table.
 
 Source: toml.io/en/v1.0.0, "Table" and "Inline Table".
 """
 
 import json
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +20,7 @@ from outlive.cli.machine.hosts.editor import (
     with_value,
     without_value,
 )
+from outlive.core.documents import BadDocument, decode_toml
 
 _QUOTES = ('"""', "'''", '"', "'")  # the longer ones first
 
@@ -33,7 +33,9 @@ class TomlText:
         return lookup(_parsed(text), path)
 
     def put(self, text: str, path: Sequence[str], *, value: object) -> str:
-        """Return the text with the value set (`Editor.put`): a table is written anew, another value in its place."""
+        """Return the text with the value set (`Editor.put`): a table is written anew, another value in its
+        place.
+        """
         old = _parsed(text)
         if (found := lookup(old, path)) == value and type(found) is type(value):
             return text
@@ -66,9 +68,9 @@ class _Statement:
 
 def _parsed(text: str) -> dict[str, object]:
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise NotEditable(str(error) or "too many values in each other") from None
+        return decode_toml(text)
+    except BadDocument as error:
+        raise NotEditable(str(error)) from None
 
 
 def _with_field(text: str, path: Sequence[str], value: object) -> str:
@@ -104,7 +106,9 @@ def _appended(text: str, path: Sequence[str], value: Mapping[str, object]) -> st
 
 
 def _without(text: str, path: Sequence[str]) -> str:
-    """Return the text without each statement at or below the path, and without the blank line in front of a table."""
+    """Return the text without each statement at or below the path, and without the blank line in front of a
+    table.
+    """
     gone = tuple(path)
     cuts: list[tuple[int, int]] = []
     for one in _statements(text):
@@ -163,7 +167,7 @@ def _statements(text: str) -> list[_Statement]:
 def _path_of(statement: str) -> tuple[str, ...]:
     """Return the names of a key, which the parser has read: dots, quotes and all."""
     names: list[str] = []
-    value: object = tomllib.loads(statement)
+    value: object = decode_toml(statement)
     while isinstance(value, dict):
         ((name, value),) = value.items()
         names.append(name)

@@ -1,9 +1,12 @@
-"""Changing one value of a YAML text and nothing else: comments, order, quotes and indentation stay to the byte.
+"""Changing one value of a YAML text and nothing else: comments, order, quotes and indentation stay to the
+byte.
 
-PyYAML's composer says where each node begins and ends; the edit is made in the text, and PyYAML says what the result means.
-Documents that begin with a mapping in block style are edited; what lies deeper may have any style.
+PyYAML's composer says where each node begins and ends; the edit is made in the text, and PyYAML says what the
+result means. Documents that begin with a mapping in block style are edited; what lies deeper may have any
+style.
 
-Source: yaml.org/spec/1.1, which is what PyYAML reads; the same text means the same in 1.2 for what is written here.
+Source: yaml.org/spec/1.1, which is what PyYAML reads; the same text means the same in 1.2 for what is written
+here.
 """
 
 import json
@@ -21,6 +24,7 @@ from outlive.cli.machine.hosts.editor import (
     with_value,
     without_value,
 )
+from outlive.core.documents import MAX_DEPTH, MAX_MEMBERS, MAX_TOML_BYTES
 
 # Words that every reader of YAML takes for a string; everything else is put in quotes.
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*")
@@ -51,13 +55,51 @@ class YamlText:
         return verified(new, without_value(_parsed(new), path), without_value(old, path))
 
 
+# What PyYAML raises, and what its constructors of numbers, dates and truths do for a text that is none.
+_NOT_READ = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
+
+
 def _parsed(text: str) -> object:
     try:
+        _check(text)
         return yaml.safe_load(text) or {}
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except NotEditable:
+        raise
+    except _NOT_READ as error:
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f"line {mark.line + 1}: "
         raise NotEditable(f"{where}{getattr(error, 'problem', None) or 'no YAML document'}") from None
+
+
+def _check(text: str) -> None:
+    """Bound depth and members, those included that aliases repeat: `with_value` and `verified` see each.
+
+    Raises:
+        NotEditable: A text is outside of a bound, or has a value that holds itself.
+        yaml.YAMLError: It is no YAML.
+    """
+    if len(text) > MAX_TOML_BYTES:
+        raise NotEditable(f"it has {len(text)} characters, and {MAX_TOML_BYTES} are allowed")
+    sizes: dict[str | None, int] = {}  # of what has an anchor
+    around: list[tuple[str | None, int]] = [(None, 0)]  # the anchors and sizes of what is open
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        size = 0
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor in sizes:
+                size = sizes[event.anchor]
+            elif event.anchor in (anchor for anchor, _ in around):
+                raise NotEditable("it has a value that holds itself")
+        elif isinstance(event, yaml.CollectionStartEvent):
+            sizes.pop(event.anchor, 0)
+            around.append((event.anchor, 1))
+        elif isinstance(event, yaml.ScalarEvent):
+            sizes[event.anchor] = size = 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, size = around.pop()
+            sizes[anchor] = size
+        around[-1] = (around[-1][0], around[-1][1] + size)
+        if len(around) > MAX_DEPTH or around[-1][1] > MAX_MEMBERS:
+            raise NotEditable("it has too many values, or too many in each other")
 
 
 def _root(text: str) -> yaml.MappingNode | None:
@@ -157,7 +199,10 @@ def _without(text: str, path: Sequence[str]) -> str:
 
 
 def _content_end(text: str, node: yaml.Node) -> int:
-    """Return where a node's own text ends; a block's mark lies behind the blanks and comments that follow it."""
+    """Return where a node's own text ends.
+
+    A block's mark lies behind the blanks and comments that follow it.
+    """
     end: int = node.end_mark.index
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]

@@ -1,4 +1,5 @@
 # What bash reads first in a terminal of outlive (bash --init-file): the user's own file, then the marks of decision 100.
+# It can be read again, where its marks are gone.
 #
 # D ends a command and tells its exit code, A begins and B ends a prompt, C begins a command, P asks for another line.
 # D stands twice: before PROMPT_COMMAND, so that what that prints is nobody's output, and in PS1 for whoever replaces
@@ -46,8 +47,9 @@ __outlive_prompts() {
     builtin printf '\e]133;A;aid=%s\a' "$__outlive_key"
 }
 
+# Under `set -e` the code that is handed on must end no shell: in an AND list it ends none (bash(1), set).
 if ((BASH_VERSINFO[0] > 5 || (BASH_VERSINFO[0] == 5 && BASH_VERSINFO[1] >= 1))); then
-    PROMPT_COMMAND=(__outlive_ended "${PROMPT_COMMAND[@]}" __outlive_prompts)
+    PROMPT_COMMAND=('__outlive_ended && :' "${PROMPT_COMMAND[@]/#__outlive_*/}" __outlive_prompts)
 else
-    PROMPT_COMMAND=__outlive_ended$'\n'${PROMPT_COMMAND-}$'\n'__outlive_prompts
+    PROMPT_COMMAND='__outlive_ended && :'$'\n'${PROMPT_COMMAND-}$'\n'__outlive_prompts
 fi

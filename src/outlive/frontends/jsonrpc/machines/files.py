@@ -1,7 +1,7 @@
 """The methods about files that are copied: one for each of `operations.files.FILE_ANSWERS`.
 
-A piece of a file travels as it is, in a binary frame: behind the request that writes it, behind the answer that has read it. Clients
-that send text frames only use base64.
+A piece of a file travels as it is, in a binary frame: behind the request that writes it, behind the answer
+that has read it. Clients that send text frames only use base64.
 """
 
 import base64

@@ -1,8 +1,8 @@
 """The MCP frontend of the server: its route, and nothing else until the first request comes.
 
-What serves it (`endpoint`, with all tools) takes 65 ms of processor time to import, a quarter of the server's whole start; it
-arrives with the first request. A request that the server refuses before it is read is answered here (`send_rpc_error`): with a
-JSON-RPC error without id (MCP 2025-11-25, "Transports").
+What serves it (`endpoint`, with all tools) takes 65 ms of processor time to import, a quarter of the server's
+whole start; it arrives with the first request. A request that the server refuses before it is read is
+answered here (`send_rpc_error`): with a JSON-RPC error without id (MCP 2025-11-25, "Transports").
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from outlive.core.hints import worded
 from outlive.server.error_formats import Headers, send_json
 
-PATH = "/mcp"  # promise S4.1
+PATHS = ("/mcp", "/mcp/")  # promise S4.1; some hosts add the slash
 _SERVICE = "outlive.frontends.mcp.http.endpoint"
 
 
@@ -38,7 +38,9 @@ class McpService(Protocol):
 
 
 class McpHttpFrontend:
-    """MCP over HTTP, an ASGI application. Serve `routes()` inside `async with frontend`, that inside `async with engine`.
+    """MCP over HTTP, an ASGI application.
+
+    Serve `routes()` inside `async with frontend`, that inside `async with engine`.
 
     Leaving the block ends no process.
     """
@@ -67,7 +69,7 @@ class McpHttpFrontend:
 
     def routes(self) -> list[BaseRoute]:
         """Return what the application serves."""
-        return [Route(PATH, self, name="mcp")]
+        return [Route(path, self, name="mcp") for path in PATHS]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one HTTP request."""

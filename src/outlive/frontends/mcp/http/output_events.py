@@ -1,4 +1,5 @@
-"""A process's output as server-sent events for raw callers: `OutputEvents`, a cursor on the log (promise S4.3).
+"""A process's output as server-sent events for raw callers: `OutputEvents`, a cursor on the log (promise
+S4.3).
 
 Nothing is queued: a turn reads at most 64 KiB from the log and returns the events of the lines in it. Kept in
 memory is only what follows the last newline of each stream, at most 320 KiB.
@@ -22,10 +23,12 @@ from outlive.core.lifecycle import Cause
 from outlive.core.redactions import HiddenSpans, Redactions, joined_spans, spans_within
 from outlive.engine import OutputChunk, Process
 from outlive.engine.processes.process import until
-from outlive.frontends.mcp.http.calls import Calls, InFlight, result_of, terminated
-from outlive.frontends.mcp.http.requests import EventStream, Message, gone
+from outlive.frontends.mcp.http.calls import Calls, terminated
+from outlive.frontends.mcp.http.exchange import EventStream, encode_result, gone
+from outlive.frontends.mcp.http.methods import McpRequest, result_of
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
 from outlive.frontends.mcp.tools.toolbox import Toolbox
+from outlive.protocols.mcp.messages import Message
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.sse import (
     COMMENT,
@@ -163,24 +166,19 @@ _logger = logging.getLogger(__name__)
 
 
 async def stream_background(
-    toolbox: Toolbox,
-    calls: Calls,
-    message: Message,
-    caller: Caller,
-    *,
-    request: InFlight,
-    stream: EventStream,
-    receive: Receive,
+    toolbox: Toolbox, calls: Calls, request: McpRequest, stream: EventStream, receive: Receive
 ) -> None:
-    """Start the command that `message` names and stream it until its end, or until the caller has gone.
+    """Start the command that `request` names and stream it until its end, or until the caller has gone.
 
-    The command goes on when the caller is gone. Cancellation: the same. What cancels `request` before the command
-    runs ends it as soon as it does.
+    The command goes on when the caller is gone. Cancellation: the same. What cancels `request` before the
+    command runs ends it as soon as it does.
     """
+    message, caller, status = request.message, request.caller, request.in_flight.status
+    arguments = message.params.get("arguments")
     try:
-        process = await toolbox.start_background(message.arguments, caller)
-        if request.status.note is not None:
-            await calls.end(process, caller, note=request.status.note)
+        process = await toolbox.start_background(arguments if isinstance(arguments, dict) else {}, caller)
+        if status.note is not None:
+            await calls.end(process, caller, note=status.note)
     except OutliveError as error:
         outcome = Outcome(text=error_text(error), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
@@ -239,5 +237,4 @@ async def _last_event(
 
 
 def _result_event(message: Message, outcome: Outcome) -> bytes:
-    response = {"jsonrpc": "2.0", "id": message.request_id, "result": result_of(outcome)}
-    return encode_event("message", orjson.dumps(response))
+    return encode_event("message", encode_result(message.request_id, result_of(outcome)))

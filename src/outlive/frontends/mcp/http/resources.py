@@ -1,12 +1,12 @@
-"""The output of processes as MCP resources: `OutputResources`, one `outlive://process/ID/output` for each process of the caller.
+"""The output of processes as MCP resources: `OutputResources`, one `outlive://process/ID/output` for each
+process of the caller.
 
-What is listed and read is what the tools show, read from the log when a client asks. Which output has changed since is
-`subscriptions`', the methods are `sdk_methods`'.
+What is listed and read is what the tools show, read from the log when a client asks. Which output has changed
+since is `subscriptions`', the methods are `methods`'.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import ProcessNotFound
 from outlive.engine import Process, ProcessFilter
@@ -18,31 +18,23 @@ from outlive.policy.access import Scope
 from outlive.protocols.mcp.results import status_word
 from outlive.server.shown_output import shown_output
 
+MIME_TYPE = "text/plain"
 URI_TEMPLATE = "outlive://process/{process_id}/output"
 _URI = re.compile(r"outlive://process/([A-Za-z0-9_-]{1,64})/output", re.ASCII)
 _MAX_LISTED = 100  # the newest: a person picks from them, and a program has the template for all others
 _MAX_NAME = 80  # characters of a command: one line of a host's list
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputResource:
-    """One entry of resources/list: its address, the command, and how it is."""
-
-    uri: str
-    name: str
-    description: str
-
-
 class OutputResources:
     """The resources of one engine. Every method raises AccessDenied for a caller that may not read."""
 
     def __init__(self, toolbox: Toolbox) -> None:
-        """Take the tools, whose engine and settings they share."""
         self._queries = toolbox.engine.queries
         self._settings = toolbox.settings
 
-    async def list(self, caller: Caller) -> Sequence[OutputResource]:
-        """Return the newest processes of the caller that its connection may see, newest first.
+    async def list(self, caller: Caller) -> Sequence[Mapping[str, str]]:
+        """Return the newest processes of the caller that its connection may see, newest first, as MCP
+        Resource objects.
 
         Cancellation: safe.
         """
@@ -50,11 +42,12 @@ class OutputResources:
         wanted = ProcessFilter(principal=caller.principal)
         records = await self._queries.list(wanted, limit=_MAX_LISTED)
         return [
-            OutputResource(
-                uri=URI_TEMPLATE.format(process_id=record.process_id),
-                name=" ".join(record.command.split())[:_MAX_NAME] or record.process_id,
-                description=f"Output of a process, {status_word(record)}",
-            )
+            {
+                "uri": URI_TEMPLATE.format(process_id=record.process_id),
+                "name": " ".join(record.command.split())[:_MAX_NAME] or record.process_id,
+                "description": f"Output of a process, {status_word(record)}",
+                "mimeType": MIME_TYPE,
+            }
             for record in records
             if record.is_detached or record.owner.connection_id == caller.connection_id
         ]

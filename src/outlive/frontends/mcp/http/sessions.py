@@ -1,8 +1,9 @@
 """MCP sessions that outlive the server: `McpSessions`, signed ids instead of a table of live ones.
 
-An id carries what the handshake settled and a signature by a key of the state folder. Any server on that folder
-accepts it, unless the client has ended the session (DELETE): such names are kept in a file. So that it cannot grow
-for ever, the older half of many is forgotten, and every session that began no later than they is over with them.
+An id carries what the handshake settled and a signature by a key of the state folder. Any server on that
+folder accepts it, unless the client has ended the session (DELETE): such names are kept in a file. So that it
+cannot grow for ever, the older half of many is forgotten, and every session that began no later than they is
+over with them.
 """
 
 import asyncio
@@ -25,13 +26,15 @@ from outlive.engine.processes.session_ends import (
     read_ended,
     rewrite_ended,
 )
+from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.mcp.hosts import client_slug
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
 # 2 MB of names. At fifty ended sessions a day the first ones are forgotten after three and a half years.
 _MAX_ENDED = 65536
-# <seconds, 12 random bytes as hex>.<revision>.<signature>[.<client>]: visible ASCII, as the MCP revisions ask of a session id.
+# <seconds, 12 random bytes as hex>.<revision>.<signature>[.<client>]: visible ASCII, as the MCP revisions ask
+# of a session id.
 _ID = re.compile(
     r"([0-9a-f]{32})\.([0-9]{4}-[0-9]{2}-[0-9]{2})\.([A-Za-z0-9_-]{24})(?:\.([a-z0-9_-]{1,40}))?", re.ASCII
 )
@@ -41,8 +44,8 @@ _ID = re.compile(
 class McpSession:
     """One MCP session. `session_id` is what the client sends and keeps to itself; `name` is how we call it.
 
-    `revision`: the protocol revision that was negotiated. `client`: the name of the client's program as far as an id can hold it,
-    empty for none.
+    `revision`: the protocol revision that was negotiated. `client`: the name of the client's program as far
+    as an id can hold it, empty for none.
     """
 
     session_id: str
@@ -67,7 +70,10 @@ class McpSessions:
     def __init__(
         self, layout: Layout, *, max_ended: int = _MAX_ENDED, clock: Callable[[], float] = time.time
     ) -> None:
-        """Take the state folder; nothing is read yet. At most `max_ended` names of ended sessions are kept."""
+        """Take the state folder; nothing is read yet.
+
+        At most `max_ended` names of ended sessions are kept.
+        """
         self._clock = clock
         self._key_path = layout.mcp_key
         self._ended_path = layout.mcp_ended
@@ -131,17 +137,13 @@ class McpSessions:
 
 
 def _load_key(path: str) -> bytes:
-    """Return the key in the file, made now if there is none; a torn one is replaced (its sessions are then gone)."""
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        key = file.read()
-        if len(key) == _KEY_BYTES:
-            return key
+    """Return the key in the file, made now if there is none.
+
+    A torn one is replaced (its sessions are then gone).
+    """
+    if len(key := read_small(path)) == _KEY_BYTES:
+        return key
     key = os.urandom(_KEY_BYTES)
     with contextlib.suppress(OSError):  # a disk that takes nothing: the sessions end with this server
-        fd = os.open(path + ".new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        with open(fd, "wb") as file:
-            file.write(key)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(path + ".new", path)
+        write_whole(path, key, survives="power cut")
     return key

@@ -1,8 +1,10 @@
-"""Which clients are notified of new output: `OutputSubscriber`, one client's resources, and `OutputSubscribers`, all sessions' subscribers.
+"""Which clients are notified of new output: `OutputSubscriber`, one client's resources, and
+`OutputSubscribers`, all sessions' subscribers.
 
-Nothing is queued: what is kept of a resource is how much output there was when its client was last notified. A notification that
-may not have arrived is sent again on the next stream. Nothing of it outlives the server: a client whose stream was cut subscribes
-again. How a notification is written is the caller's (`endpoint`, `sdk_methods`).
+Nothing is queued: what is kept of a resource is how much output there was when its client was last notified.
+A notification that may not have arrived is sent again on the next stream. Nothing of it outlives the server:
+a client whose stream was cut subscribes again. How a notification is written is the caller's (`endpoint`,
+`methods`).
 """
 
 import asyncio
@@ -36,7 +38,9 @@ _Extent = tuple[int, int, bool]  # bytes of stdout, of stderr, and whether that 
 
 @dataclass(slots=True, eq=False)
 class _WatchedOutput:
-    """One resource of a subscriber; `told` is what its client was last notified of, None where that is not known."""
+    """One resource of a subscriber; `told` is what its client was last notified of, None where that is not
+    known.
+    """
 
     process: Process
     told: _Extent | None
@@ -58,7 +62,6 @@ class OutputSubscriber:
     """
 
     def __init__(self) -> None:
-        """Begin without resources."""
         self.is_followed = False
         self._watches: dict[str, _WatchedOutput] = {}
         self._woken = asyncio.Event()
@@ -97,9 +100,11 @@ class OutputSubscriber:
         self._woken.set()
 
     async def follow(self, notify: Callable[[str], Awaitable[None]]) -> None:
-        """Call `notify` with the address of each resource that has changed, at most once a second, until `close`.
+        """Call `notify` with the address of each resource that has changed, at most once a second, until
+        `close`.
 
-        Of several callers only the first one is served: a message goes out on one stream ("Transports", multiple connections).
+        Of several callers only the first one is served: a message goes out on one stream ("Transports",
+        multiple connections).
 
         Cancellation: safe; what was notified through this stream counts as not notified.
         """
@@ -132,7 +137,6 @@ class OutputSubscribers:
     """The subscribers of this server. Only the event loop uses it."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._sessions: OrderedDict[tuple[str, str | None], OutputSubscriber] = OrderedDict()
         self._streams: set[OutputSubscriber] = set()
 

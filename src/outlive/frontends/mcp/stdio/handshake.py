@@ -1,25 +1,29 @@
-"""What every request of a relay shows beside its message: `Handshake`, the MCP session, and `HostProject`, where the host works.
+"""What every request of a relay shows beside its message: `Handshake`, the MCP session, and `HostProject`,
+where the host works.
 
-The session that the host's `initialize` began is named in later requests, and begun anew when the server does not know it.
+The session that the host's `initialize` began is named in later requests, and begun anew when the server does
+not know it.
 """
 
 import contextlib
-import json
 import threading
 from collections.abc import Sequence
 
+from outlive.core.documents import decode_json
 from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.messages import Envelope, RelayedAnswer, RelayedRequest, RelaySession
 from outlive.protocols.mcp.project import PROJECT_HEADER
 
-# Hosts give their servers two seconds to end (the official SDKs), of which requests in flight may have had 1.5.
+# Hosts give their servers two seconds to end (the official SDKs), of which requests in flight may have had
+# 1.5.
 _END_S = 0.4
 
 
 class HostProject:
     """Where the host works, as the server knows it. Safe to use from any thread.
 
-    The server keeps it in memory only, under a name that every request shows; a server that was started anew gets it again.
+    The server keeps it in memory only, under a name that every request shows; a server that was started anew
+    gets it again.
     """
 
     def __init__(self, server: Server, content: bytes) -> None:
@@ -29,18 +33,17 @@ class HostProject:
         self._sending = threading.Lock()
         self._name: str | None = None
         self._is_known = False
-        self._asked_pid = 0  # the server that was asked last
 
-    def headers(self, server_pid: int) -> list[tuple[str, str]]:
-        """Return the headers that show it to the server of that pid; the first caller sends it, and others wait for that.
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that show it to the server; none where that refuses to take it.
 
-        Raises OSError and OutliveError as `Server.dial` and the connection do, and OSError where the server cannot take it now;
-        where no server runs it is sent later.
+        The first caller sends it, and others wait for that.
+
+        Raises OSError and OutliveError as `Server.dial` and the connection do, and OSError where the server
+        cannot take it now; where no server runs it is sent later.
         """
         with self._sending:
-            # One of an earlier version took none, and may have been upgraded since; a later one that knows nothing of it says so (412).
-            is_other = self._name is None and server_pid != self._asked_pid
-            if not self._is_known or is_other:
+            if not self._is_known:
                 self._send()
             return [] if self._name is None else [(PROJECT_HEADER, self._name)]
 
@@ -52,16 +55,16 @@ class HostProject:
 
     def _send(self) -> None:
         with RelayedRequest(self._server.connect()) as exchange:
-            self._asked_pid = exchange.server_pid
             exchange.send(self._content, [], method="PUT")
             answer = exchange.read_answer()
             body = exchange.read_body()
         if answer.status >= 500 or answer.status == 429:  # RFC 6585, section 4: too many requests
-            # Overloaded, or on its way down: another try may do. To go on would run commands in another project's folder.
+            # Overloaded, or on its way down: another try may do. To go on would run commands in another
+            # project's folder.
             raise OSError(f"it took no project (HTTP {answer.status})")
-        # A server of an earlier version knows no projects: its commands run in its own folder, as they always did.
-        self._name = json.loads(body)["project"] if answer.status == 200 else None
-        self._is_known = True
+        # A caller that may start nothing is refused here (403), and its requests go on without.
+        self._is_known = answer.status == 200
+        self._name = decode_json(body)["project"] if self._is_known else None
 
 
 class Handshake:
@@ -72,7 +75,6 @@ class Handshake:
     """
 
     def __init__(self, server: Server, project: HostProject) -> None:
-        """Begin without a session."""
         self.session: RelaySession | None = None
         self._server = server
         self._project = project
@@ -83,11 +85,14 @@ class Handshake:
         """Keep an `initialize` and the session of its answer; an answer without a session is skipped."""
         session_id = answer.headers.get("mcp-session-id")
         if session_id is not None:
-            self.session = RelaySession(session_id, json.loads(body)["result"]["protocolVersion"])
+            self.session = RelaySession(session_id, decode_json(body)["result"]["protocolVersion"])
             self._initialize = envelope
 
     def end(self) -> None:
-        """End the session, if there is one and a server listens: the host wants nothing more. What fails is of no interest then."""
+        """End the session, if there is one and a server listens: the host wants nothing more.
+
+        What fails is of no interest then.
+        """
         session, connection = self.session, None
         with contextlib.suppress(OSError):
             connection = None if session is None else self._server.dial()
@@ -99,15 +104,17 @@ class Handshake:
             exchange.read_answer()
 
     def renew(self, unknown: RelaySession) -> None:
-        """Begin another session for one that the server does not know, because its state folder was made anew.
+        """Begin another session for one that the server does not know, because its state folder was made
+        anew.
 
-        Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect` does.
+        Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect`
+        does.
         """
         with self._renewing:
             if self.session is not unknown or self._initialize is None:
                 return
             with RelayedRequest(self._server.connect()) as exchange:
-                exchange.send(self._initialize.body, self._project.headers(exchange.server_pid))
+                exchange.send(self._initialize.body, self._project.headers())
                 answer = exchange.read_answer()
                 if answer.status == 200 and not answer.is_stream:
                     self.keep(self._initialize, answer, exchange.read_body())

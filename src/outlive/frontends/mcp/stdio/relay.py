@@ -1,12 +1,14 @@
 """The relay between a host's lines and the server's MCP endpoint: `Relay`.
 
-One thread for each message: requests run side by side, and streamed messages are passed on as they come. The relay decides which
-requests are sent again when the server dies; what messages mean is known to the server alone. The session is `handshake`'s, what
-comes between the host's requests `updates`'.
+One thread for each message: requests run side by side, and streamed messages are passed on as they come. The
+relay decides which requests are sent again when the server dies; what messages mean is known to the server
+alone. The session is `handshake`'s, what comes between the host's requests `updates`'.
 
-Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on stdout.
+Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on
+stdout.
 
-A library that prints something would break the protocol, so descriptors 0 and 1 are replaced for the rest of the program.
+A library that prints something would break the protocol, so descriptors 0 and 1 are replaced for the rest of
+the program.
 """
 
 import json
@@ -16,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.discovery.server import Server
@@ -23,7 +26,6 @@ from outlive.frontends.mcp.stdio.handshake import Handshake, HostProject
 from outlive.frontends.mcp.stdio.messages import (
     Envelope,
     Malformed,
-    MessageId,
     RelayedAnswer,
     RelayedRequest,
     encode_empty_result,
@@ -32,20 +34,20 @@ from outlive.frontends.mcp.stdio.messages import (
     read_envelope,
 )
 from outlive.frontends.mcp.stdio.updates import MessageWriter, ResourceUpdates
+from outlive.protocols.mcp.messages import Code, McpError, MessageId
 
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
-_INTERNAL_ERROR = -32603
 _MAX_IN_FLIGHT = 512  # a thread each
 _SENT_S = 30.0  # how long a cancel waits until its request was sent: longer than a start of the server
 _LAST_ANSWERS_S = (
     1.5  # after the end of stdin: hosts kill after 2 s, and a script that pipes requests in wants the answers
 )
-# A cancel that overtakes its request inside a server that is still starting finds no request. So it is repeated, which is
-# harmless.
+# A cancel that overtakes its request inside a server that is still starting finds no request. So it is
+# repeated, which is harmless.
 _CANCEL_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 _LOST = (
-    "The server went away while this request was in flight: whether it ran is not known. What it has started lives "
-    "on; list the processes before you repeat it."
+    "The server went away while this request was in flight: whether it ran is not known. What it has "
+    "started lives on; list the processes before you repeat it."
 )
 
 
@@ -73,7 +75,9 @@ class _Call:
             return not self.is_abandoned
 
     def abandon(self) -> None:
-        """Close the response stream: in revision 2026-07-28 that is a cancel, and the host waits for no answer."""
+        """Close the response stream: in revision 2026-07-28 that is a cancel, and the host waits for no
+        answer.
+        """
         with self._lock:
             self.is_abandoned = True
             exchange = self._exchange
@@ -87,7 +91,9 @@ class Relay:
     def __init__(
         self, server: Server, project: bytes, host: MessageWriter, *, say: Callable[[str], None]
     ) -> None:
-        """Take the server, what it is told of the host's project, and the way to the host; `say` prints a line for people."""
+        """Take the server, what it is told of the host's project, and the way to the host; `say` prints a
+        line for people.
+        """
         self._server = server
         self._host = host
         self._say = say
@@ -98,7 +104,10 @@ class Relay:
         self._updates = ResourceUpdates(server, self._handshake, host)
 
     def run(self, lines: Iterable[bytes]) -> None:
-        """Relay until `lines` end, then give requests in flight 1.5 s for their answers, and end the session. Ends no command."""
+        """Relay until `lines` end, then give requests in flight 1.5 s for their answers, and end the session.
+
+        Ends no command.
+        """
         for line in lines:
             self._take(line)
         deadline = time.monotonic() + _LAST_ANSWERS_S
@@ -111,22 +120,22 @@ class Relay:
         if isinstance(envelope, Malformed):
             self._host.write(envelope.answer)
             return
-        if not envelope.is_request:
+        if envelope.message.kind != "request":
             _in_thread(lambda: self._notify(envelope))
             return
         call = _Call(envelope)
         with self._lock:
             is_too_many = len(self._calls) >= _MAX_IN_FLIGHT
             if not is_too_many:
-                self._calls[str(envelope.request_id)] = call
+                self._calls[str(envelope.message.request_id)] = call
         if is_too_many:
             self._refuse(envelope, f"More than {_MAX_IN_FLIGHT} requests are in flight: wait for answers.")
-        elif envelope.method == "initialize":
+        elif envelope.message.method == "initialize":
             self._serve(call)  # not in a thread: all later messages need its session
         else:
             _in_thread(lambda: self._serve(call))
 
-    def _in_flight(self, request_id: MessageId = None) -> list[_Call]:
+    def _in_flight(self, request_id: MessageId | None = None) -> list[_Call]:
         with self._lock:
             if request_id is None:
                 return list(self._calls.values())
@@ -140,23 +149,23 @@ class Relay:
                 self._refuse(call.envelope, _LOST)
         except OutliveError as error:
             # The relay itself lives: after a failed ping hosts would end it and start another one.
-            if call.envelope.method == "ping":
-                self._host.write(encode_empty_result(call.envelope.request_id))
+            if call.envelope.message.method == "ping":
+                self._host.write(encode_empty_result(call.envelope.message.request_id))
                 return
             self._say(f"outlive: {error.message}")
             self._refuse(call.envelope, f"{error.message} {hint_for(error, 'mcp')}".strip())
         except Exception as error:  # noqa: BLE001 -- the outermost frame of a thread; the host must get an answer
             self._say(f"outlive: a request failed: {error!r}")
-            self._refuse(call.envelope, "Something went wrong in the relay.", code=_INTERNAL_ERROR)
+            self._refuse(call.envelope, "Something went wrong in the relay.", code=Code.INTERNAL_ERROR)
         finally:
             with self._lock:
-                if self._calls.get(str(call.envelope.request_id)) is call:
-                    del self._calls[str(call.envelope.request_id)]
+                if self._calls.get(str(call.envelope.message.request_id)) is call:
+                    del self._calls[str(call.envelope.message.request_id)]
             call.sent.set()
             call.done.set()
 
     def _refuse(self, envelope: Envelope, message: str, *, code: int = _SERVER_ERROR) -> None:
-        self._host.write(encode_error(envelope.request_id, code, message))
+        self._host.write(encode_error(McpError(code, message, request_id=envelope.message.request_id)))
 
     def _exchange(self, call: _Call) -> bool:
         """Send a request and pass its answer on; False when it was lost, and may have been done."""
@@ -168,12 +177,13 @@ class Relay:
                 with RelayedRequest(connection) as exchange:
                     if not call.begin(exchange):
                         return True
-                    shown = self._project.headers(exchange.server_pid)
+                    shown = self._project.headers()
                     is_whole = exchange.send(call.envelope.body, [*call.envelope.headers(session), *shown])
                     call.sent.set()
                     answer = exchange.read_answer()
-                    # Precondition Failed (RFC 9110, section 15.5.13): a server that was started anew knows no project yet. It is
-                    # refused before the message is read, so that sending it again cannot run a command twice.
+                    # Precondition Failed (RFC 9110, section 15.5.13): a server that was started anew knows no
+                    # project yet. It is refused before the message is read, so that sending it again cannot
+                    # run a command twice.
                     if answer.status == 412:
                         is_whole = False  # as below
                         self._project.forget(shown)
@@ -185,7 +195,8 @@ class Relay:
                     self._pass_on(call, exchange, answer)
                     return True
             except OSError as error:
-                # A request that the server has not read whole cannot have taken effect (`messages`): it is sent again.
+                # A request that the server has not read whole cannot have taken effect (`messages`): it is
+                # sent again.
                 is_unread = not is_whole or isinstance(error, ConnectionResetError)
                 if call.is_abandoned or not (is_unread or call.envelope.is_repeatable):
                     return False
@@ -196,9 +207,11 @@ class Relay:
         return True
 
     def _is_start(self, envelope: Envelope) -> bool:
-        """Tell whether a message may start a server that its operator has stopped: a call, or the host's first `initialize`."""
-        return envelope.method == "tools/call" or (
-            envelope.method == "initialize" and self._handshake.session is None
+        """Tell whether a message may start a server that its operator has stopped: a call, or the host's
+        first `initialize`.
+        """
+        return envelope.message.method == "tools/call" or (
+            envelope.message.method == "initialize" and self._handshake.session is None
         )
 
     def _pass_on(self, call: _Call, exchange: RelayedRequest, answer: RelayedAnswer) -> None:
@@ -213,7 +226,7 @@ class Relay:
             return
         body = exchange.read_body()
         if answer.status == 200:
-            if call.envelope.method == "initialize":
+            if call.envelope.message.method == "initialize":
                 self._handshake.keep(call.envelope, answer, body)
             self._host.write(body)
             self._updates.heed(call.envelope, body)
@@ -223,28 +236,30 @@ class Relay:
     def _notify(self, envelope: Envelope) -> None:
         """Pass on a message without an answer; a failure is only printed for people."""
         try:
-            if envelope.method == "notifications/cancelled":
+            if envelope.message.method == "notifications/cancelled":
                 self._cancel(envelope)
             # Before the handshake no notification concerns the server.
             elif self._handshake.session is not None:
                 self._post(envelope)
         except (OSError, OutliveError) as error:
-            self._say(f"outlive: {envelope.method or 'a response'} was not passed on: {error}")
+            self._say(f"outlive: {envelope.message.method or 'a response'} was not passed on: {error}")
 
     def _post(self, envelope: Envelope) -> None:
         with RelayedRequest(self._server.connect()) as exchange:
-            shown = self._project.headers(exchange.server_pid)
+            shown = self._project.headers()
             exchange.send(envelope.body, [*envelope.headers(self._handshake.session), *shown])
             status = exchange.read_answer().status
         if status >= 400:
-            self._say(f"outlive: {envelope.method or 'a response'} was refused (HTTP {status})")
+            self._say(f"outlive: {envelope.message.method or 'a response'} was refused (HTTP {status})")
 
     def _cancel(self, envelope: Envelope) -> None:
-        """Cancel in the way of the cancelled request's revision: by closing its stream, or by a notification."""
-        calls = self._in_flight(envelope.cancels)
-        if envelope.cancels is not None and calls and calls[0].envelope.revision is not None:
+        """Cancel in the way of the cancelled request's revision: by closing its stream, or by a
+        notification.
+        """
+        calls = self._in_flight(envelope.message.cancels)
+        if envelope.message.cancels is not None and calls and calls[0].envelope.revision is not None:
             calls[0].abandon()
-        elif envelope.cancels is not None and calls:
+        elif envelope.message.cancels is not None and calls:
             self._cancel_until_done(envelope, calls[0])
         elif self._handshake.session is not None:
             self._post(envelope)  # the request has its answer, but the command it has started may still run
@@ -260,17 +275,20 @@ class Relay:
 
 
 def _refusal(envelope: Envelope, status: int, body: bytes) -> bytes:
-    """Return the JSON-RPC error of a refused request; the server's own, if it sent one, under the request's id."""
+    """Return the JSON-RPC error of a refused request.
+
+    The server's own, if it sent one, under the request's id.
+    """
     try:
-        raw = json.loads(body)
+        raw = decode_json(body)
     except ValueError:
         raw = None
     error = raw.get("error") if isinstance(raw, dict) else None
     if isinstance(error, dict) and isinstance(error.get("code"), int):
-        return json.dumps({"jsonrpc": "2.0", "id": envelope.request_id, "error": error}).encode()
+        return json.dumps({"jsonrpc": "2.0", "id": envelope.message.request_id, "error": error}).encode()
     said = raw.get("message") if isinstance(raw, dict) else None
     message = said if isinstance(said, str) else f"The server refused the request (HTTP {status})."
-    return encode_error(envelope.request_id, _SERVER_ERROR, message)
+    return encode_error(McpError(_SERVER_ERROR, message, request_id=envelope.message.request_id))
 
 
 def _in_thread(work: Callable[[], None]) -> None:
@@ -281,12 +299,11 @@ def _in_thread(work: Callable[[], None]) -> None:
 class Pipes:
     """The host's two pipes, which the rest of this process can no longer reach.
 
-    Writing is safe from any thread; a host that does not read makes writers wait. Once it has closed its end, messages are
-    dropped silently.
+    Writing is safe from any thread; a host that does not read makes writers wait. Once it has closed its end,
+    messages are dropped silently.
     """
 
     def __init__(self) -> None:
-        """Take descriptors 0 and 1; other code then reads nothing from 0, and prints to stderr through 1."""
         while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
             pass  # the host has closed 0, 1 or 2: it is filled, so that no file opened later takes its place
         self._reader = os.dup(0)

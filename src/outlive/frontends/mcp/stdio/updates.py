@@ -1,7 +1,9 @@
-"""What the server tells a host of its own accord: `ResourceUpdates`, the session's GET stream for a host that has subscribed.
+"""What the server tells a host of its own accord: `ResourceUpdates`, the session's GET stream for a host that
+has subscribed.
 
-The server keeps subscriptions in memory. So the relay remembers them, and after a lost stream it subscribes again and notifies the
-host of each resource: what came in between may have changed it. It starts no server: the host's next request does.
+The server keeps subscriptions in memory. So the relay remembers them, and after a lost stream it subscribes
+again and notifies the host of each resource: what came in between may have changed it. It starts no server:
+the host's next request does.
 """
 
 import json
@@ -29,7 +31,6 @@ class ResourceUpdates:
     """Passes notifications on from the first subscription to the host's end. Safe to use from any thread."""
 
     def __init__(self, server: Server, handshake: Handshake, host: MessageWriter) -> None:
-        """Take the server, the session, and the way to the host; nothing runs yet."""
         self._server = server
         self._handshake = handshake
         self._host = host
@@ -39,13 +40,14 @@ class ResourceUpdates:
 
     def heed(self, envelope: Envelope, body: bytes) -> None:
         """Take note of a subscription, or of its end, that the server has answered with `body`."""
-        if envelope.name is None or envelope.revision is not None or b'"result"' not in body:
+        method, uri = envelope.message.method, envelope.message.params.get("uri")
+        if not isinstance(uri, str) or envelope.revision is not None or b'"result"' not in body:
             return
         with self._lock:
-            if envelope.method == "resources/unsubscribe":
-                self._subscribed.pop(envelope.name, None)
-            elif envelope.method == "resources/subscribe":
-                self._subscribed[envelope.name] = envelope
+            if method == "resources/unsubscribe":
+                self._subscribed.pop(uri, None)
+            elif method == "resources/subscribe":
+                self._subscribed[uri] = envelope
                 if self._listener is None:
                     # A daemon thread: the end of stdin ends the relay, also while this one listens.
                     self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -70,7 +72,7 @@ class ResourceUpdates:
         if connection is None:
             return
         with RelayedRequest(connection) as exchange:
-            exchange.send(b"", _headers(session), method="GET")
+            exchange.send(b"", session.headers(), method="GET")
             if exchange.read_answer().is_stream:
                 for message in exchange.read_messages():
                     self._host.write(message)
@@ -84,7 +86,7 @@ class ResourceUpdates:
             if connection is None:
                 return False
             with RelayedRequest(connection) as exchange:
-                exchange.send(envelope.body, _headers(session))
+                exchange.send(envelope.body, session.headers())
                 answer = exchange.read_answer()
                 exchange.read_body()
             if answer.status == 404:  # the state folder was made anew
@@ -94,7 +96,3 @@ class ResourceUpdates:
             message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
             self._host.write(json.dumps(message).encode())
         return True
-
-
-def _headers(session: RelaySession) -> list[tuple[str, str]]:
-    return [("MCP-Protocol-Version", session.revision), ("Mcp-Session-Id", session.session_id)]

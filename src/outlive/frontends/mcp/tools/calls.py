@@ -1,7 +1,7 @@
 """The nouns of a tool call: the `Caller`, the `Outcome`, and `Progress`, which carries output meanwhile.
 
-The settings of all tools (`ToolSettings`, promise S1.8) are filled in by the composition root; `ToolPolicy` applies them before
-every start. Which tools there are is `table`'s, how a call waits is `runner`'s.
+The settings of all tools (`ToolSettings`, promise S1.8) are filled in by the composition root; `ToolPolicy`
+applies them before every start. Which tools there are is `table`'s, how a call waits is `runner`'s.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,9 +26,10 @@ Progress = Callable[[str], Awaitable[None]]
 class Project:
     """Where a host works: what its relay has sent with the host's session.
 
-    `root` is the folder, or its repository's root: short ids, keys, workspaces and lists belong to it. Commands that name no folder
-    begin in `cwd`, with the variables of `env`; both are the host's own. `tool_set` is the one that the host was configured for,
-    None for the server's. `relay` tells relays apart, and so the hosts that work in one project; empty for those of earlier versions.
+    `root` is the folder, or its repository's root: short ids, keys, workspaces and lists belong to it.
+    Commands that name no folder begin in `cwd`, with the variables of `env`; both are the host's own.
+    `tool_set` is the one that the host was configured for, None for the server's. `relay` tells relays apart,
+    and so the hosts that work in one project.
     """
 
     root: str
@@ -42,10 +43,12 @@ class Project:
 class Caller:
     """The client that calls a tool.
 
-    `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the JSON-RPC id as a
-    string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`: the request names no MCP
-    revision, as the documents' own callers do. `project`: where its host works; None for a client without a relay.
-    `asked_tools`: the tool set that the address of its server names, None for none. `client`: the name of its program, in lower case; empty where it says none.
+    `access`: its identity, and how much it may do. `connection_id`: the MCP session. `request_id`: the
+    JSON-RPC id as a string (promise M.ids). `has_tasks`: the request declares the tasks extension. `is_raw`:
+    the request names no MCP revision, as the documents' own callers do. `project`: where its host works; None
+    for a client without a relay.
+    `asked_tools`: the tool set that the address of its server names, None for none. `client`: the name of its
+    program, in lower case; empty where it says none.
     `traceparent`: the span in which it calls, valid, "" for none.
     """
 
@@ -77,7 +80,10 @@ class Caller:
 
     @property
     def host_session(self) -> str:
-        """What tells the sessions of one project apart: the MCP session, and without one the relay; empty for a client of neither."""
+        """What tells the sessions of one project apart: the MCP session, and without one the relay.
+
+        Empty for a client of neither.
+        """
         return self.connection_id or ("" if self.project is None else self.project.relay)
 
     @property
@@ -93,14 +99,17 @@ class Caller:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class CallStatus:
-    """What becomes of a call while its tool works: its door and its tool write it, and both read it. Only the event loop uses it.
+    """What becomes of a call while its tool works: its door and its tool write it, and both read it.
+
+    Only the event loop uses it.
 
     Attributes:
         note: The reason for its process's end once the caller has cancelled it; None before.
         is_given_up: Its host has lost its patience: what the call has started goes on.
         has_left: The connection that waited for the answer is lost, and no other one gets it.
         reported_at: When progress was last handed to the client, by the loop's clock; None before.
-        started: Processes that the call has started, or is about to start, and that end with it if it is cancelled.
+        started: Processes that the call has started, or is about to start, and that end with it if it is
+            cancelled.
     """
 
     note: str | None = None
@@ -120,7 +129,9 @@ class CallStatus:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """A process that a call has left running because its time was up, and the call as its result depends on it."""
+    """A process that a call has left running because its time was up, and the call as its result depends on
+    it.
+    """
 
     process: Process
     call: TaskCall
@@ -130,8 +141,8 @@ class Unfinished:
 class Outcome:
     """What a tool answers: the text block, `structuredContent` where the tool has an output schema, isError.
 
-    `unfinished`: what still runs although the caller has not asked for an early answer. `task`: it has become this
-    task, which is the answer then.
+    `unfinished`: what still runs although the caller has not asked for an early answer. `task`: it has become
+    this task, which is the answer then.
     """
 
     text: str
@@ -159,11 +170,14 @@ class ToolSettings:
         allow_scripts: Whether scripts may be run.
         termination_timeout_s: Between TERM and KILL (promise S4.6).
         mcp_tools: Which tools are offered (promise S4.13).
-        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the client
-            is an official one that asked for no progress: many hosts give up after 60 s.
-        heartbeat_s: After this long without output a waiting call reports progress all the same (promise S1.10).
-        has_partial_results: Whether calls stream their output to clients that declare the draft for it (decision 184).
-        configured: The arguments of `run` for operators that this server has a use for: a model is shown no others.
+        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the
+            client is an official one that asked for no progress: many hosts give up after 60 s.
+        heartbeat_s: After this long without output a waiting call reports progress all the same (promise
+            S1.10).
+        has_partial_results: Whether calls stream their output to clients that declare the draft for it
+            (decision 184).
+        configured: The arguments of `run` for operators that this server has a use for: a model is shown no
+            others.
         kept_s: How long a process is kept after its end, as tasks report it; None for ever.
     """
 
@@ -185,7 +199,8 @@ class ToolSettings:
     def shown_bytes(self, caller: Caller, asked: int | None = None) -> int:
         """Return how much of each stream a caller is shown that has `asked` for so much, or for nothing.
 
-        A raw caller gets what the documents promise it, an official client, which a model reads, less (promise S1.8.clip).
+        A raw caller gets what the documents promise it, an official client, which a model reads, less
+        (promise S1.8.clip).
         """
         if asked is None:
             asked = self.max_output_bytes if caller.is_raw else SHOWN_BYTES
@@ -193,10 +208,12 @@ class ToolSettings:
 
 
 class ToolPolicy:
-    """Decides from the settings alone whether a tool may run something; raises CommandRefused with a text of promise S1.7."""
+    """Decides from the settings alone whether a tool may run something.
+
+    Raises CommandRefused with a text of promise S1.7.
+    """
 
     def __init__(self, settings: ToolSettings) -> None:
-        """Take the settings."""
         self._settings = settings
         self._patterns = CommandPatterns(
             allowed=settings.allowed_patterns,

@@ -1,4 +1,6 @@
-"""The command tools (promises S1.1-S1.10): command_execute, command_execute_script, …_get_status, …_list_history."""
+"""The command tools (promises S1.1-S1.10): command_execute, command_execute_script, …_get_status,
+…_list_history.
+"""
 
 import shlex
 
@@ -80,7 +82,7 @@ async def list_history(call: ToolCall, asked: HistoryArguments) -> Outcome:
             start_time=local_time(record.started_at or record.created_at),
             cwd=_shown_cwd(call, record.cwd),
         )
-        for record in await call.runner.engine.queries.list(wanted, limit=asked.limit)
+        for record in await call.runner.engine.queries.list(wanted, limit=asked.limit, may_lack=True)
     ]
     return _answer({"count": len(history), "history": history})
 

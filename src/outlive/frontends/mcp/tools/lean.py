@@ -1,7 +1,8 @@
 """The lean tools for agents (promise S4.13): run, read, wait, send, stop, control, list.
 
-Answers are text: one header line, then output within a budget. What a session has seen is remembered (`session_memory`), so that
-nothing is shown twice and no cursor has to be passed; `waits` says when a call answers before the end.
+Answers are text: one header line, then output within a budget. What a session has seen is remembered
+(`session_memory`), so that nothing is shown twice and no cursor has to be passed; `waits` says when a call
+answers before the end.
 """
 
 import asyncio
@@ -48,8 +49,8 @@ _LISTS = "list() shows running processes, list(all=true) ended ones, too."
 async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     """Start a command, wait, and show what it wrote.
 
-    Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host gave up waiting
-    (`Runner.leave`).
+    Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host
+    gave up waiting (`Runner.leave`).
     """
     wait_s = call.patience_s(asked.wait_s)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
@@ -61,7 +62,8 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
             wait_s=wait_s,
             heeds_servers=asked.wait_for is None and asked.wait_s is None,
         )
-    # Before the output is read: an end that comes in between is reported by the next call, together with its last lines.
+    # Before the output is read: an end that comes in between is reported by the next call, together with its
+    # last lines.
     is_complete = process.is_complete
     task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
@@ -85,7 +87,8 @@ async def result(runner: Runner, process: Process, call: TaskCall) -> Outcome:
 
 
 async def read(call: ToolCall, asked: ReadArguments) -> Outcome:
-    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern, without an id in all output.
+    """Show output: what the session has not seen yet, or from a cursor, from the end, or by a pattern,
+    without an id in all output.
 
     Raises:
         ProcessNotFound: The caller's project has no such process.
@@ -144,7 +147,10 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
 
 
 async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
-    """Wait until any or all of some processes are answerable; show of each what the session has not seen. Ends nothing."""
+    """Wait until any or all of some processes are answerable; show of each what the session has not seen.
+
+    Ends nothing.
+    """
     found = [await _find(call, one) for one in asked.ids]
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
     wait_s = call.patience_s(asked.wait_s)
@@ -180,12 +186,14 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
         ProcessNotFound: The caller's project has no such process.
         InvalidState: Its input is closed, or it has ended.
 
-    Cancellation: what was written stays written; the process goes on, and the answer is shown by the next look.
+    Cancellation: what was written stays written; the process goes on, and the answer is shown by the next
+    look.
     """
     process = await _find(call, asked.id)
     engine = call.runner.engine
     acting = engine.as_(call.caller.owner)
-    # Taken before the write: a fast program answers before this task runs again, and its answer must not be missed.
+    # Taken before the write: a fast program answers before this task runs again, and its answer must not be
+    # missed.
     before = process.log.end
     start = (
         call.runner.memory.shown(call.caller, process.process_id)
@@ -226,7 +234,8 @@ async def _lacks_enter(process: Process, asked: SendArguments, before: Cursor) -
 async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
     """End whole process trees, side by side; answers when they are gone, with the output that was not shown.
 
-    An id that is unknown, and an end that is refused or fails, is said in its line; the answer is an error when that is so of all.
+    An id that is unknown, and an end that is refused or fails, is said in its line; the answer is an error
+    when that is so of all.
 
     Raises:
         ProcessNotFound: The only id is unknown.
@@ -240,6 +249,7 @@ async def stop(call: ToolCall, asked: StopArguments) -> Outcome:
         except OutliveError as error:
             if len(asked.ids) == 1:
                 raise
+            call.runner.engine.redaction.finish(error)
             found.append(error)  # the others end all the same
     grace_s = AGENT_GRACE_S if asked.grace is None else asked.grace
     lines = await asyncio.gather(*(_stopped(call, one, grace_s=grace_s) for one in found))
@@ -291,7 +301,7 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
         detached=True,
     )
     # Side by side: each looks at the ports of a tree, which takes some milliseconds.
-    records = await engine.queries.list(wanted, limit=asked.limit)
+    records = await engine.queries.list(wanted, limit=asked.limit, may_lack=True)
     rows = await asyncio.gather(*(listed(call.runner, record) for record in records))
     notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
     hint = "[no processes]" if asked.all else "[nothing is running; all=true includes ended ones]"
@@ -337,7 +347,9 @@ def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] 
 
 
 def _interpreter(asked: RunArguments) -> tuple[str, ...]:
-    """Return the words that run a script: those asked for, else those of its first line (execve(2), "Interpreter scripts")."""
+    """Return the words that run a script: those asked for, else those of its first line (execve(2),
+    "Interpreter scripts").
+    """
     if asked.interpreter is not None:
         return (asked.interpreter,)
     first = (asked.script or "").partition("\n")[0].strip()

@@ -1,7 +1,8 @@
-"""What the lean tools answer about a process: a header line, a page of output, and what is best done next (promise S4.13.answers).
+"""What the lean tools answer about a process: a header line, a page of output, and what is best done next
+(promise S4.13.answers).
 
-Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided what of them an answer needs, and the session's memory is
-told what was shown.
+Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided what of them an answer needs, and
+the session's memory is told what was shown.
 """
 
 import asyncio
@@ -27,7 +28,8 @@ from outlive.protocols.output.matches import quoted
 from outlive.protocols.output.pattern import Pattern
 from outlive.server.shown_output import duration_s
 
-# After so many minutes a model has other work, or has ended its turn: more would be a way to forget the process.
+# After so many minutes a model has other work, or has ended its turn: more would be a way to forget the
+# process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
 _LISTED_CHARACTERS = 120  # of a command in a list: enough to know it again
@@ -50,7 +52,8 @@ async def show(
     is_unfiltered: bool = False,
     note: str = "",
 ) -> Outcome:
-    """Return a header and a page of output, and note that the answer shows it (unless it `is_part` of what there is).
+    """Return a header and a page of output, and note that the answer shows it (unless it `is_part` of what
+    there is).
 
     Args:
         call: The call that is answered.
@@ -100,8 +103,8 @@ async def show(
 def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits: int) -> str:
     """Return what a model does best about a process that goes on; empty where that is known.
 
-    Asking again and again is the dearest way to wait: where a host can be woken, that is named, and a model that has heard nothing
-    new `idle_waits` times in a row is sent away for longer each time.
+    Asking again and again is the dearest way to wait: where a host can be woken, that is named, and a model
+    that has heard nothing new `idle_waits` times in a row is sent away for longer each time.
     """
     name = process.record.short_id
     typed = short_name(
@@ -113,7 +116,8 @@ def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits:
     match reason:
         case "question" if process.waiting == "password":
             return (
-                f"[it asks for a password: have the user run `outlive answer {typed}`, which does not show it to you, "
+                f"[it asks for a password: have the user run `outlive answer {typed}`, which does not "
+                "show it to you, "
                 f'and call wait(ids=["{name}"]); or send(id="{name}", text="…\\n")]'
             )
         case "question":
@@ -140,7 +144,9 @@ async def described(
     is_unfiltered: bool = False,
     hints: bool = False,
 ) -> tuple[str, str]:
-    """Return the header line and the text of a page; of no page the text is empty, but for a hint where it `hints` at a filter.
+    """Return the header line and the text of a page.
+
+    Of no page the text is empty, but for a hint where it `hints` at a filter.
 
     Cancellation: safe; nothing is noted, consumed or changed.
     """
@@ -151,7 +157,8 @@ async def described(
     text, redacted = ("", 0) if page is None else await page.shown(source, budget=budget)
     before = await hidden_by_filter(process)
     kept = "" if is_unfiltered else _kept(before, process)
-    # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a large tree.
+    # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a
+    # large tree.
     seen = await runner.engine.queries.observe(process)
     now = Circumstances(
         duration_s=duration_s(record),
@@ -200,9 +207,11 @@ async def listed(runner: Runner, record: ProcessRecord, *, name: str = "") -> st
 
 
 async def show_all(call: ToolCall, found: AllFound, pattern: Pattern, *, is_everywhere: bool) -> Outcome:
-    """Return what was found in the output of all processes: for each its line, and below it the lines that match.
+    """Return what was found in the output of all processes: for each its line, and below it the lines that
+    match.
 
-    `is_everywhere`: other projects' processes were searched, too. Cancellation: safe; nothing is noted as seen.
+    `is_everywhere`: other projects' processes were searched, too. Cancellation: safe; nothing is noted as
+    seen.
     """
     parts = []
     if pattern.is_literal:
@@ -241,7 +250,9 @@ def _first_line(path: str) -> str:
 
 
 def _kept(before: HiddenByFilter, process: Process) -> str:
-    """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to read the rest."""
+    """Return what a final filter (`make | tail`) hides: the exit code of what stands before it, and how to
+    read the rest.
+    """
     words = [before_words(before.failure)]
     if before.size:
         call = f'read(id="{process.record.short_id}", unfiltered=true)'

@@ -1,7 +1,10 @@
-"""Pages of output for the lean tools: `LeanPage`, read from the log at a cursor and made plain. Nothing is consumed.
+"""Pages of output for the lean tools: `LeanPage`, read from the log at a cursor and made plain.
 
-A page is read at its ends; what lies between is looked through for reported errors, up to a bound. Which of its lines are shown is
-decided in `protocols.output`. The output that a waiting call has not reported yet: `News`, a cursor on the log.
+Nothing is consumed.
+
+A page is read at its ends; what lies between is looked through for reported errors, up to a bound. Which of
+its lines are shown is decided in `protocols.output`. The output that a waiting call has not reported yet:
+`News`, a cursor on the log.
 """
 
 import codecs
@@ -29,8 +32,9 @@ from outlive.protocols.plain import Line
 
 # A page is made from at most this much at each end; what lies between is named by the omission mark.
 _END_BYTES = 128 * 1024
-# What lies between is looked through for errors: so much from each of its ends. The first error of a flood lies near its
-# beginning and the last one near its end, and 8 MiB take about half a second beside everything else.
+# What lies between is looked through for errors: so much from each of its ends. The first error of a flood
+# lies near its beginning and the last one near its end, and 8 MiB take about half a second beside everything
+# else.
 _SCAN_BYTES = 4 * 1024 * 1024
 # Lines that are kept of each of these: 40 errors with the lines around them fill the largest usual budget.
 _MOST_KEPT = 40 * (2 * CONTEXT_LINES + 1)
@@ -50,7 +54,9 @@ class LeanPage:
     note: str = ""
 
     def text(self, source: Source, *, budget: int) -> str:
-        """Return it within a budget of characters; `source` is how the caller reads what its marks leave out."""
+        """Return it within a budget of characters; `source` is how the caller reads what its marks leave
+        out.
+        """
         if self.matches is None:
             return body(self.excerpt, budget=budget, source=source)
         found = self.matches.text(budget, source=source, pattern=self.pattern)
@@ -125,10 +131,11 @@ async def read_matches(
     raw: bool = False,
     end: Cursor | None = None,
 ) -> LeanPage:
-    """Return the lines between two cursors in which the regular expression `wanted` matches, with lines around them.
+    """Return the lines between two cursors in which the regular expression `wanted` matches, with lines
+    around them.
 
-    All of it is searched, up to 1 GiB or 15 s; of what is found, the first and the last matches are shown in `most` characters,
-    and how many there are. A line of more than 256 KiB is searched in pieces.
+    All of it is searched, up to 1 GiB or 15 s; of what is found, the first and the last matches are shown in
+    `most` characters, and how many there are. A line of more than 256 KiB is searched in pieces.
 
     Raises:
         InvalidRequest: The pattern is too long.
@@ -168,7 +175,9 @@ async def _first_lines(log: OutputLog, start: Cursor, end: Cursor) -> list[Line]
 async def _errors_between(
     log: OutputLog, start: Cursor, end: Cursor
 ) -> tuple[list[Line], tuple[Cursor, Cursor] | None]:
-    """Return the lines of a hole that report errors, with those around them, and what of it was not looked through."""
+    """Return the lines of a hole that report errors, with those around them, and what of it was not looked
+    through.
+    """
     first: list[Line] = []
     position = start
     async for turn in turns(log, start, end):
@@ -186,7 +195,9 @@ async def _errors_between(
 
 
 def _error_lines(turn: Turn) -> list[Line]:
-    """Return the lines of a turn that report errors, with those around them that the same stream has written."""
+    """Return the lines of a turn that report errors, with those around them that the same stream has
+    written.
+    """
     found: list[Line] = []
     for place, chunk in enumerate(turn.chunks):
         taken = 0  # bytes of the chunk that are in `found`, or before it
@@ -198,7 +209,9 @@ def _error_lines(turn: Turn) -> list[Line]:
 
 
 def _before(log: OutputLog, end: Cursor, bound: Cursor, size: int) -> Cursor:
-    """Return a cursor some `size` bytes before `end` (the end of the log, or a cursor of an earlier answer)."""
+    """Return a cursor some `size` bytes before `end` (the end of the log, or a cursor of an earlier
+    answer).
+    """
     if end == log.end:
         near = log.tail_cursor(size)
     else:
@@ -209,12 +222,15 @@ def _before(log: OutputLog, end: Cursor, bound: Cursor, size: int) -> Cursor:
 
 
 def has_more(process: Process, cursor: Cursor) -> bool:
-    """Tell whether a process has written more than what ends at `cursor`, as far as the keeper has reported."""
+    """Tell whether a process has written more than what ends at `cursor`, as far as the keeper has
+    reported.
+    """
     status = process.status
     return cursor.stdout < status.stdout_bytes or cursor.stderr < status.stderr_bytes
 
 
-# A progress message is for watching; the result and the log have everything. What is more is skipped, and said.
+# A progress message is for watching; the result and the log have everything. What is more is skipped, and
+# said.
 _MOST_BYTES = 16 * 1024
 
 

@@ -120,7 +120,8 @@ def output_text(shown: ShownOutput) -> str:
 def _final(process: Process, shown: ShownOutput) -> Outcome:
     """Return both streams as one text; why it was ended stands before them.
 
-    The number of redacted secrets is in that text: a client that gets `structuredContent` may show nothing else.
+    The number of redacted secrets is in that text: a client that gets `structuredContent` may show nothing
+    else.
     """
     record = process.record
     text = output_text(shown)
@@ -129,7 +130,8 @@ def _final(process: Process, shown: ShownOutput) -> Outcome:
         text = f"{TERMINATED}\n{text}" if text else TERMINATED
     elif error is not None:
         text = f"[{error}]\n{text}" if text else f"[{error}]"
-    # What was ended is no success, though it may have said goodbye with 0; nor is output of which a part is missing.
+    # What was ended is no success, though it may have said goodbye with 0; nor is output of which a part is
+    # missing.
     is_error = record.exit_code != 0 or record.cause is not Cause.NONE or record.output_lost
     return Outcome(text=text, is_error=is_error)
 

@@ -1,8 +1,9 @@
-"""How tools start processes, wait for them and end them: `ToolCall`, one call, and `Runner`, what all calls share.
+"""How tools start processes, wait for them and end them: `ToolCall`, one call, and `Runner`, what all calls
+share.
 
-A call's process belongs to no task: the keeper holds it. What a cancelled call has started is ended here; a process for which a
-call has waited too long is left to run. Output is read from the log at a cursor: nothing is queued. Waiting for less than the end
-is `waits`'.
+A call's process belongs to no task: the keeper holds it. What a cancelled call has started is ended here; a
+process for which a call has waited too long is left to run. Output is read from the log at a cursor: nothing
+is queued. Waiting for less than the end is `waits`'.
 """
 
 import asyncio
@@ -55,7 +56,6 @@ class Runner:
     """
 
     def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
-        """Take the engine, the settings, and the terminals: the engine's own if none are given."""
         self.engine = engine
         self.settings = settings
         self.policy = ToolPolicy(settings)
@@ -69,10 +69,11 @@ class Runner:
         self._is_let_go = True
 
     async def leave(self, status: CallStatus) -> None:
-        """End what a cancelled call has started (promise S4.6), or leave it to run where it is the host that lost its patience.
+        """End what a cancelled call has started (promise S4.6), or leave it to run where it is the host that
+        lost its patience.
 
-        For a call whose answer reaches no client, however far it has come. An end is waited for up to its acknowledgement,
-        however often the caller is cancelled again.
+        For a call whose answer reaches no client, however far it has come. An end is waited for up to its
+        acknowledgement, however often the caller is cancelled again.
         """
         for process in self.engine.queries.live():
             if process.process_id in status.started and not process.is_complete:
@@ -84,7 +85,8 @@ class Runner:
     async def _abandon(self, process: Process) -> None:
         if self._is_let_go:
             return
-        # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends it.
+        # A task of its own: the caller's may be cancelled at each await (anyio). The backend's deadline ends
+        # it.
         ending = asyncio.create_task(self._cancel(process), name=f"end {process.process_id}")
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
@@ -107,10 +109,11 @@ class Runner:
 class ToolCall:
     """One call of a tool: what it may use, its caller, and where its output goes meanwhile.
 
-    `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece, nothing else.
-    `progress` is None for a client that shows none. `status` says what becomes of the call: `Toolbox.call` ends what it has
-    started when it is cancelled, wherever its tool is then. `shown` is what the answer shows of each process's output, from one
-    cursor to another: `Toolbox.call` takes it into the session's memory.
+    `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece,
+    nothing else. `progress` is None for a client that shows none. `status` says what becomes of the call:
+    `Toolbox.call` ends what it has started when it is cancelled, wherever its tool is then. `shown` is what
+    the answer shows of each process's output, from one cursor to another: `Toolbox.call` takes it into the
+    session's memory.
     """
 
     runner: Runner
@@ -124,8 +127,10 @@ class ToolCall:
         """Note which output of a process the answer shows; the session has seen it once it is answered."""
         self.shown[process_id] = (start, end)
 
-    def patience_s(self, asked_s: float | None = None) -> float:
-        """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as is usual)."""
+    def patience_s(self, asked_s: float | None) -> float:
+        """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as
+        is usual).
+        """
         bounds = patience_of(
             self.caller,
             has_progress=self.progress is not None,
@@ -148,7 +153,8 @@ class ToolCall:
         An MCP session may end while its commands go on, and they stay findable (promise S4.5).
         """
         grace_s = self.runner.settings.termination_timeout_s
-        # The environment goes with the command in memory only; the record and the spec on disk name the project's root alone.
+        # The environment goes with the command in memory only; the record and the spec on disk name the
+        # project's root alone.
         if (project := self.caller.project) is not None:
             members |= {"caller_cwd": project.cwd, "caller_env": project.env, "project": project.root}
         return asked.make_command(
@@ -164,7 +170,8 @@ class ToolCall:
         Cancellation: unless `in_background`, what may have been started is ended.
         """
         process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        # Before the start: a cancel may come while the keeper is asked. A key's process has another id, and is not this call's.
+        # Before the start: a cancel may come while the keeper is asked. A key's process has another id, and
+        # is not this call's.
         if not in_background:
             self.status.started.append(process_id)
         process = await self.runner.engine.starts.start(
@@ -173,11 +180,13 @@ class ToolCall:
         return process, process.process_id == process_id
 
     async def run(self, command: Command, asked: ToolOptions) -> tuple[Process, float]:
-        """Start a command of a documented tool and wait until it is complete; return it, and how long that might take.
+        """Start a command of a documented tool and wait until it is complete.
 
-        Seconds are infinite for a raw caller and for a caller that gets progress: what ends such a call is the command's end or
-        its own timeout. Another client may give up after a minute and believe that the command failed, so it is answered before
-        that (promise S1.10).
+        Return it, and how long that might take.
+
+        Seconds are infinite for a raw caller and for a caller that gets progress: what ends such a call is
+        the command's end or its own timeout. Another client may give up after a minute and believe that the
+        command failed, so it is answered before that (promise S1.10).
 
         Raises:
             OutliveError: As `Starts.start`.
@@ -196,17 +205,23 @@ class ToolCall:
         return process, wait_s
 
     def limit_bytes(self, max_output: int | None) -> int:
-        """Return how much of each stream this call of a documented tool shows, which has asked for `max_output`."""
+        """Return how much of each stream this call of a documented tool shows, which has asked for
+        `max_output`.
+        """
         return self.runner.settings.shown_bytes(self.caller, max_output)
 
     async def wait(self, process: Process, *, wait_s: float) -> None:
-        """Return when a process is complete, or after `wait_s` (inf: never before); meanwhile report its output.
+        """Return when a process is complete, or after `wait_s` (inf: never before).
+
+        Meanwhile report its output.
 
         Cancellation: safe; ends nothing.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
         if self.progress is None and self.partial is None:
             await until_complete(process, at=None if deadline == math.inf else deadline)
+            if process.is_complete:
+                await self.runner.engine.queries.settle(process)
             return
         woken = asyncio.Event()
         unsubscribe = process.subscribers.add(woken.set)
@@ -222,6 +237,8 @@ class ToolCall:
         while True:
             woken.clear()
             is_over = process.is_complete or clock() >= deadline
+            if process.is_complete:
+                await self.runner.engine.queries.settle(process)
             text = news.take(is_last=process.is_complete)
             if text and self.partial is not None:
                 await self.partial(text)
@@ -243,7 +260,8 @@ class ToolCall:
         """End a process's whole tree for the caller and wait for that; return whether the KILL was needed.
 
         Raises:
-            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the KILL.
+            BackendUnavailable: The keeper does not answer, or the tree is not gone some seconds after the
+            KILL.
 
         Cancellation: the end goes on.
         """
@@ -277,7 +295,10 @@ class ToolCall:
         return await self.runner.engine.lookup.find(word, asker)
 
     async def live(self) -> list[Process]:
-        """Return the caller's processes that the engine holds, oldest first; of some only descendants still run."""
+        """Return the caller's processes that the engine holds, oldest first.
+
+        Of some only descendants still run.
+        """
         queries = self.runner.engine.queries
         await queries.known()
         found = queries.live(principal=self.caller.principal)
@@ -292,7 +313,9 @@ def failed(error: OutliveError, _asked: object = None) -> Outcome:
 
 
 def is_visible(process: Process, caller: Caller) -> bool:
-    """Tell whether a caller may see a process: its principal's, unless it is private to another connection."""
+    """Tell whether a caller may see a process: its principal's, unless it is private to another
+    connection.
+    """
     owner = process.record.owner
     return owner.principal == caller.principal and (
         process.is_detached or owner.connection_id == caller.connection_id

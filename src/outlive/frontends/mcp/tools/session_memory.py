@@ -1,8 +1,9 @@
-"""What a server remembers of MCP sessions while it lives: output that was shown, and calls that hosts gave up on.
+"""What a server remembers of MCP sessions while it lives: output that was shown, and calls that hosts gave up
+on.
 
 Nothing depends on it: after a restart output may be shown once more, and a command goes on in any case.
-What is noted here is left out of later answers, so the error that must not happen is a note of output that no host has received.
-A note too few only costs tokens: the same lines are shown once more.
+What is noted here is left out of later answers, so the error that must not happen is a note of output that no
+host has received. A note too few only costs tokens: the same lines are shown once more.
 """
 
 from collections import OrderedDict
@@ -23,13 +24,15 @@ class SessionMemory:
     """What each session has seen. Only the event loop uses it."""
 
     def __init__(self) -> None:
-        """Remember nothing."""
-        # Sessions, and the processes of each, least recently shown first. A cursor is a place in the log, never a copy of output.
+        # Sessions, and the processes of each, least recently shown first. A cursor is a place in the log,
+        # never a copy of output.
         self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
         self._idle_waits: OrderedDict[str, int] = OrderedDict()
-        # Processes by id, which no other principal can name: the session that gave one up may be over when it is found again.
+        # Processes by id, which no other principal can name: the session that gave one up may be over when it
+        # is found again.
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
-        # By principal and client, not by session: what is learned is a habit of the program, and holds for its next session.
+        # By principal and client, not by session: what is learned is a habit of the program, and holds for
+        # its next session.
         self._patient: OrderedDict[str, None] = OrderedDict()
 
     def shown(self, caller: Caller, process_id: ProcessId) -> Cursor:
@@ -40,8 +43,8 @@ class SessionMemory:
     def note_shown(self, caller: Caller, process_id: ProcessId, start: Cursor, cursor: Cursor) -> None:
         """Remember that output from `start` to `cursor` was shown.
 
-        An earlier part that was read again changes nothing. Nor does a part further on: what lies before it was not shown yet, and
-        the next answer begins there.
+        An earlier part that was read again changes nothing. Nor does a part further on: what lies before it
+        was not shown yet, and the next answer begins there.
         """
         seen = self._shown.setdefault(_session_of(caller), OrderedDict())
         known = seen.get(process_id, BEGINNING)
@@ -57,7 +60,9 @@ class SessionMemory:
             self._shown.popitem(last=False)
 
     def count_idle_wait(self, caller: Caller, process_id: ProcessId) -> int:
-        """Return how many waits in a row a session has made for a process without any news, this one among them."""
+        """Return how many waits in a row a session has made for a process without any news, this one among
+        them.
+        """
         name = f"{_session_of(caller)} {process_id}"
         count = self._idle_waits[name] = self._idle_waits.pop(name, 0) + 1
         if len(self._idle_waits) > _MAX_SESSIONS:
@@ -101,5 +106,8 @@ def _client_of(caller: Caller) -> str:
 
 
 def _session_of(caller: Caller) -> str:
-    """Return what tells sessions apart. A client without an MCP session and without a relay is known by its name."""
+    """Return what tells sessions apart.
+
+    A client without an MCP session and without a relay is known by its name.
+    """
     return f"{_client_of(caller)} {caller.project_root} {caller.host_session}"

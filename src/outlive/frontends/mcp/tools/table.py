@@ -1,8 +1,9 @@
 """The table of MCP tools: one entry says everything about a tool (promises S1.1, S3.6, S4.2, S4.13).
 
-From an entry follow the MCP Tool object of tools/list, the check of the arguments, the scope that a caller needs, and the function
-that answers. To add a tool: a struct of arguments in `protocols.mcp.arguments`, a function, an entry here. Descriptions are for
-models: each one names the tool that continues where this one stops.
+From an entry follow the MCP Tool object of tools/list, the check of the arguments, the scope that a caller
+needs, and the function that answers. To add a tool: a struct of arguments in `protocols.mcp.arguments`, a
+function, an entry here. Descriptions are for models: each one names the tool that continues where this one
+stops.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ import msgspec
 
 from outlive.core.errors import OutliveError
 from outlive.engine import Process
-from outlive.frontends.mcp.tools import commands, host_shells, lean, processes, terminals
+from outlive.frontends.mcp.tools import commands, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
 from outlive.operations.schemas import arguments_schema
@@ -22,7 +23,6 @@ from outlive.operations.table import OPERATIONS
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas
-from outlive.protocols.mcp import host_shells as shell_arguments
 from outlive.protocols.mcp import lean as lean_arguments
 from outlive.protocols.mcp.schemas import Schema
 from outlive.protocols.mcp.tasks import TaskCall
@@ -46,9 +46,11 @@ class Tool:
         answer: The function that carries out a call whose arguments were checked.
         output: The schema of `structuredContent`; None where the answer is text alone.
         refuse: The answer for an error; the arguments are None where they are what is wrong.
-        listed: The arguments that its schema shows, where it is a tool for models: it takes all others, too, takes them as models
-            send them (`protocols.mcp.lenient`), and a host that loses its patience ends nothing. None for the documents' tools.
-        result: The answer for a process that an earlier call of this tool has left running: such a call may become a task.
+        listed: The arguments that its schema shows, where it is a tool for models: it takes all others, too,
+            takes them as models send them (`protocols.mcp.lenient`), and a host that loses its patience ends
+            nothing. None for the documents' tools.
+        result: The answer for a process that an earlier call of this tool has left running: such a call may
+            become a task.
     """
 
     name: str
@@ -79,9 +81,11 @@ class Tool:
         return self.listed is not None
 
     def definition(self, configured: Sequence[str] = ()) -> Schema:
-        """Return the MCP Tool object (MCP 2025-11-25, "Tools"), for models with those arguments that are `configured`, too."""
-        # Clients decide by these hints whether they ask a person before the call. A tool that runs commands may change
-        # anything and reach anywhere, and says so.
+        """Return the MCP Tool object (MCP 2025-11-25, "Tools"), for models with those arguments that are
+        `configured`, too.
+        """
+        # Clients decide by these hints whether they ask a person before the call. A tool that runs commands
+        # may change anything and reach anywhere, and says so.
         reads_only = self.scope is Scope.READ
         tool: Schema = {
             "name": self.name,
@@ -159,8 +163,8 @@ PROCESS_TOOLS = (
     Tool(
         name=BACKGROUND_TOOL,
         title="Start a shell command in the background",
-        description="Start a shell command that goes on after this call; it ends by itself, by its timeout, or by "
-        "terminate_process.",
+        description="Start a shell command that goes on after this call; it ends by itself, by its timeout, "
+        "or by terminate_process.",
         operation="execute",
         arguments=arguments.ShellArguments,
         answer=processes.execute_background,
@@ -168,8 +172,8 @@ PROCESS_TOOLS = (
     Tool(
         name="terminate_process",
         title="Terminate a process",
-        description="End a process and everything it started (TERM, then KILL) by PID (only processes started by "
-        "this server).",
+        description="End a process and everything it started (TERM, then KILL) by PID (only processes "
+        "started by this server).",
         operation="control",
         arguments=arguments.TerminateArguments,
         answer=processes.terminate,
@@ -190,9 +194,9 @@ LEAN_TOOLS = (
     Tool(
         name="run",
         title="Run",
-        description="Run a command. Output is kept and shortened for you: don't pipe into head, tail or grep; to see more, "
-        "use read, don't run again. stdin is empty; cd lasts only in a workspace. A long command keeps running: use its id "
-        "(p1) with wait, read, send, stop.",
+        description="Run a command. Output is kept and shortened for you: don't pipe into head, tail or "
+        "grep; to see more, use read, don't run again. stdin is empty; cd lasts only in a workspace. A "
+        "long command keeps running: use its id (p1) with wait, read, send, stop.",
         operation="execute",
         arguments=lean_arguments.RunArguments,
         listed=(
@@ -266,59 +270,6 @@ LEAN_TOOLS = (
     ),
 )
 
-# The shells of two hosts, for models that know them (`host_shells`).
-CLAUDE_TOOLS = (
-    Tool(
-        name="Bash",
-        title="Bash",
-        description="Execute a bash command. The working directory persists between commands, other shell state does not. "
-        "stdin is empty. Output over 30000 characters is shortened. A command that takes long continues in the background.",
-        operation="execute",
-        arguments=shell_arguments.BashArguments,
-        listed=("command", "timeout", "run_in_background"),
-        answer=host_shells.bash,
-    ),
-    Tool(
-        name="BashOutput",
-        title="BashOutput",
-        description="Get new output and status of a background shell.",
-        operation="read",
-        arguments=shell_arguments.BashOutputArguments,
-        listed=("bash_id", "filter"),
-        answer=host_shells.bash_output,
-    ),
-    Tool(
-        name="KillShell",
-        title="KillShell",
-        description="Kill a background shell by its ID.",
-        operation="control",
-        arguments=shell_arguments.KillShellArguments,
-        listed=("shell_id",),
-        answer=host_shells.kill_shell,
-    ),
-)
-
-CODEX_TOOLS = (
-    Tool(
-        name="exec_command",
-        title="exec_command",
-        description="Run a command, returning output or a session ID for ongoing interaction.",
-        operation="execute",
-        arguments=shell_arguments.ExecCommandArguments,
-        listed=("cmd", "workdir", "shell", "login", "tty", "yield_time_ms", "max_output_tokens"),
-        answer=host_shells.exec_command,
-    ),
-    Tool(
-        name="write_stdin",
-        title="write_stdin",
-        description="Write characters to an exec session and return recent output.",
-        operation="write",
-        arguments=shell_arguments.WriteStdinArguments,
-        listed=("session_id", "chars", "yield_time_ms", "max_output_tokens"),
-        answer=host_shells.write_stdin,
-    ),
-)
-
 TERMINAL_TOOLS = (
     Tool(
         name="terminal_list",
@@ -332,8 +283,8 @@ TERMINAL_TOOLS = (
     Tool(
         name="terminal_create",
         title="Open a terminal",
-        description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives this session "
-        "and the server; close it when it is not needed any more.",
+        description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives "
+        "this session and the server; close it when it is not needed any more.",
         operation="terminal_create",
         arguments=requests.CreateTerminal,
         answer=terminals.create,
@@ -342,7 +293,8 @@ TERMINAL_TOOLS = (
     Tool(
         name="terminal_execute",
         title="Run a command in a terminal",
-        description="Run a command of any number of lines at a terminal's prompt and return its output and exit code. What "
+        description="Run a command of any number of lines at a terminal's prompt and return its output and "
+        "exit code. What "
         "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
         operation="terminal_execute",
         arguments=requests.ExecuteInTerminal,
@@ -352,7 +304,9 @@ TERMINAL_TOOLS = (
     Tool(
         name="terminal_read",
         title="Read a terminal",
-        description="Return what a terminal shows: the newest output, or that from a cursor on; also after its end.",
+        description=(
+            "Return what a terminal shows: the newest output, or that from a cursor on; also after its end."
+        ),
         operation="terminal_read",
         arguments=requests.ReadTerminal,
         answer=terminals.answers(TerminalCalls.read, read_text),
@@ -392,8 +346,6 @@ TOOL_SETS: Mapping[ToolSet, tuple[Tool, ...]] = MappingProxyType(
     {
         "documents": (*COMMAND_TOOLS, *PROCESS_TOOLS),
         "lean": LEAN_TOOLS,
-        "claude": CLAUDE_TOOLS,
-        "codex": CODEX_TOOLS,
         "terminals": TERMINAL_TOOLS,
         "all": (*COMMAND_TOOLS, *PROCESS_TOOLS, *LEAN_TOOLS, *TERMINAL_TOOLS),
     }

@@ -1,4 +1,6 @@
-"""The terminal tools (promise S3.6): each asks `TerminalCalls`, and answers with the members as text and structured."""
+"""The terminal tools (promise S3.6): each asks `TerminalCalls`, and answers with the members as text and
+structured.
+"""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,16 +1,17 @@
-"""The tools of one engine under one set of settings: `Toolbox`, which checks a call by the table and carries it out.
+"""The tools of one engine under one set of settings: `Toolbox`, which checks a call by the table and carries
+it out.
 
 The toolbox knows no transport: HTTP and stdio name the caller, carry progress and cancel calls.
 
-`ProcessTasks` shows what outlasts its call as a task of the extension `io.modelcontextprotocol/tasks`. A task is the process that a
-call left running: its id is the process's, its status is read from the record, its result is rendered from record and log when a
-client asks. Kept beside the process, and removed with it, is only that it is a task, and of which call (decision 31).
+`ProcessTasks` shows what outlasts its call as a task of the extension `io.modelcontextprotocol/tasks`. A task
+is the process that a call left running: its id is the process's, its status is read from the record, its
+result is rendered from record and log when a client asks. Kept beside the process, and removed with it, is
+only that it is a task, and of which call (decision 31).
 """
 
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from outlive.frontends.mcp.tools import processes
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, ToolSettings, UnknownTool
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
+from outlive.kernel.files import read_all, write_whole
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
 from outlive.protocols.mcp.hosts import host_of, is_beyond_limit
@@ -37,7 +39,10 @@ Renderers = Mapping[str, Callable[[Runner, Process, TaskCall], Awaitable[Outcome
 
 
 class Tasks(Protocol):
-    """What the HTTP endpoint asks of tasks. Each method raises ProcessNotFound for a task that the caller does not have."""
+    """What the HTTP endpoint asks of tasks.
+
+    Each method raises ProcessNotFound for a task that the caller does not have.
+    """
 
     async def get(self, task_id: str, caller: Caller) -> Task:
         """Return a task as it is now; one that is completed, with its result."""
@@ -56,7 +61,6 @@ class ProcessTasks:
     """The tasks of one engine. Used from its event loop; files are touched in threads."""
 
     def __init__(self, runner: Runner, renderers: Renderers) -> None:
-        """Take what runs commands, and how each tool shows one that has ended."""
         self._runner = runner
         self._settings = runner.settings
         self._renderers = renderers
@@ -72,7 +76,7 @@ class ProcessTasks:
             return outcome
         process = unfinished.process
         try:
-            await asyncio.to_thread(_write, _path(process), unfinished.call.encode())
+            await asyncio.to_thread(write_whole, _path(process), unfinished.call.encode())
         except OSError:
             # A handle that may be forgotten must not be given out: the plain answer is as good.
             _logger.exception("a task could not be kept", extra={"process_id": process.process_id})
@@ -146,24 +150,14 @@ def _path(process: Process) -> str:
     return f"{process.folder}/task"
 
 
-def _write(path: str, content: bytes) -> None:
-    """Write a file that is there whole or not at all, whichever process is killed meanwhile."""
-    with open(path + ".new", "wb") as file:
-        file.write(content)
-    os.rename(path + ".new", path)
-
-
 def _read(path: str) -> TaskCall | None:
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        return TaskCall.decode(file.read())
-    return None
+    return TaskCall.decode(read_all(path))
 
 
 class Toolbox:
     """The tools of one engine. Used from the engine's event loop."""
 
     def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
-        """Take the engine (opened by the caller), the settings, and the terminals: the engine's own if none are given."""
         self.engine = engine
         self.settings = settings
         self._runner = runner = Runner(engine, settings, terminals)
@@ -183,9 +177,11 @@ class Toolbox:
         return tool is not None and tool.is_for_models
 
     def note_patience(self, caller: Caller, waited_s: float) -> None:
-        """Learn from a call that has reported progress, answered after `waited_s`, whether progress keeps the caller's host waiting.
+        """Learn from a call that has reported progress, answered after `waited_s`, whether progress keeps the
+        caller's host waiting.
 
-        Calls of every tool count. Those for models alone would teach nothing, since they wait less than any limit until this is known.
+        Calls of every tool count. Those for models alone would teach nothing, since they wait less than any
+        limit until this is known.
         """
         if is_beyond_limit(waited_s, host_of(caller.client)):
             self._runner.memory.note_patience(caller)
@@ -204,7 +200,9 @@ class Toolbox:
         self._runner.let_go()
 
     def definitions(self, caller: Caller) -> list[dict[str, object]]:
-        """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas, annotations."""
+        """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas,
+        annotations.
+        """
         return [tool.definition(self.settings.configured) for tool in self._tools_of(caller).values()]
 
     async def call(
@@ -227,13 +225,14 @@ class Toolbox:
             caller: The client; it sees the processes of its principal.
             progress: Gets new output while the call waits, coalesced, and something at least every 60 s.
             partial: Gets the output alone while a documented tool waits, coalesced.
-            status: What becomes of the call, where its door says so; of a call that no client hears the session has seen nothing.
+            status: What becomes of the call, where its door says so; of a call that no client hears the
+                session has seen nothing.
 
         Raises:
             UnknownTool: There is no such tool.
 
-        Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the background, or its host
-        has lost its patience; also while its answer is made.
+        Cancellation: stops what the call started (TERM, termination timeout, KILL) unless it runs in the
+        background, or its host has lost its patience; also while its answer is made.
         """
         status = CallStatus() if status is None else status
         tool = self._tool(name, caller)
@@ -256,7 +255,9 @@ class Toolbox:
             raise
 
     async def leave(self, status: CallStatus) -> None:
-        """End what a call has started whose answer reaches no client, or leave it to run where its host lost its patience."""
+        """End what a call has started whose answer reaches no client, or leave it to run where its host lost
+        its patience.
+        """
         await self._runner.leave(status)
 
     async def _answer(self, tool: Tool, arguments: Mapping[str, object], tool_call: ToolCall) -> Outcome:
@@ -267,11 +268,13 @@ class Toolbox:
             outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
             error.hint = hint_for(error, self._words[tool.name])
+            self.engine.redaction.finish(error)
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
         if caller.has_tasks:
             outcome = await self._tasks.adopt(outcome)
-        # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that became a task.
+        # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that
+        # became a task.
         if outcome.task is None and not tool_call.status.is_unheard():
             for process_id, (start, end) in tool_call.shown.items():
                 self._runner.memory.note_shown(caller, process_id, start, end)
@@ -292,7 +295,8 @@ class Toolbox:
         return await processes.start_background(ToolCall(self._runner, caller), asked)
 
     async def background_result(self, process: Process) -> Outcome:
-        """Return the last result of a background command that is complete: both streams joined (promise S4.3).
+        """Return the last result of a background command that is complete: both streams joined (promise
+        S4.3).
 
         Raises:
             InvalidState: `process_running`: it is not complete.

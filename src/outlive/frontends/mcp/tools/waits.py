@@ -1,9 +1,11 @@
 """Waiting for what a model can act on: an end, a text, a port, a question, silence (promise S4.13.waits).
 
-`until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no event: output and ends
-wake the wait, and the engine's `QuestionWatch` says when a process waits for input. Nothing is consumed, and nothing is ended.
+`until_answerable` waits for one process, `until_any` for several. Nothing is polled but ports, which have no
+event: output and ends wake the wait, and the engine's `QuestionWatch` says when a process waits for input.
+Nothing is consumed, and nothing is ended.
 
-A call may wait as long as its host does (`patience_of`): hosts give up after a minute, unless progress restarts their clock.
+A call may wait as long as its host does (`patience_of`): hosts give up after a minute, unless progress
+restarts their clock.
 """
 
 import asyncio
@@ -29,7 +31,8 @@ Reason = Literal["end", "text", "port", "idle", "question", "time"]
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 _NOTHING = WaitFor()
-# A server has said that it is ready, and falls silent. Looking at a whole tree's ports takes some milliseconds.
+# A server has said that it is ready, and falls silent. Looking at a whole tree's ports takes some
+# milliseconds.
 _SILENCE_S = 3.0
 _SELDOM_S = 60.0
 _MOST_WISHED = 40  # characters of a text that is said not to have come: its caller knows the rest
@@ -66,8 +69,10 @@ async def until_answerable(
         wanted: The wishes; None for none.
         wait_s: The most seconds.
         start: A text is looked for from here on.
-        heeds_servers: Whether a process that listens on a port, and has fallen silent, is answered about: it will not end by itself.
-        leaves_to_person: Whether a password that a person was asked for is waited for, too: it is known already.
+        heeds_servers: Whether a process that listens on a port, and has fallen silent, is answered about: it
+            will not end by itself.
+        leaves_to_person: Whether a password that a person was asked for is waited for, too: it is known
+            already.
 
     Cancellation: safe.
     """
@@ -82,23 +87,29 @@ async def until_answerable(
         leaves_to_person=leaves_to_person,
     )
     woken = asyncio.Event()
-    # Subscribed before the first look: an end between look and wait would else wake nothing until the deadline.
+    # Subscribed before the first look: an end between look and wait would else wake nothing until the
+    # deadline.
     unsubscribe = process.subscribers.add(woken.set)
     try:
-        with engine.questions.watching(process):
-            while True:
-                woken.clear()  # before the look: what changes meanwhile wakes the next one
-                if (reason := await watch.look()) is not None:
-                    return reason
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(watch.next_at):
-                        await woken.wait()
+        engine.questions.watch(process)
+        while True:
+            woken.clear()  # before the look: what changes meanwhile wakes the next one
+            if (reason := await watch.look()) is not None:
+                if reason == "end":
+                    await engine.queries.settle(process)
+                return reason
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(watch.next_at):
+                    await woken.wait()
     finally:
         unsubscribe()
 
 
 class _ReadinessProbe:
-    """Looks whether a process is answerable. `next_at` is when the next look is due if nothing wakes it before."""
+    """Looks whether a process is answerable.
+
+    `next_at` is when the next look is due if nothing wakes it before.
+    """
 
     def __init__(
         self,
@@ -137,7 +148,8 @@ class _ReadinessProbe:
             if self._clock() >= self._deadline and not self._process.is_complete:
                 return "time"  # a flood is written faster than it is looked through
             await asyncio.sleep(0)  # bounded work per turn
-        # In the order of what a model can do with it: after an end nothing else matters, and a question waits for the caller.
+        # In the order of what a model can do with it: after an end nothing else matters, and a question waits
+        # for the caller.
         if process.is_complete:
             return "end"
         if process.waiting != "no" and not self._is_left_to_person():
@@ -174,7 +186,10 @@ class _ReadinessProbe:
         )
 
     async def _is_silent_server(self) -> bool:
-        """Tell whether the tree listens on a port; looked at when it has been silent, and ever more seldom after that."""
+        """Tell whether the tree listens on a port.
+
+        Looked at when it has been silent, and ever more seldom after that.
+        """
         if self._clock() < self._server_at:
             return False
         self._server_pause_s = min(2 * self._server_pause_s, _SELDOM_S)
@@ -203,8 +218,8 @@ async def until_any(
 
     For each process: why its wait is over, None where it is not, since another one is the answer.
 
-    A question of any of them is an answer in either case: without it that process would never end. A password that a person was
-    asked for is none: a caller that is told so again and again asks again and again.
+    A question of any of them is an answer in either case: without it that process would never end. A password
+    that a person was asked for is none: a caller that is told so again and again asks again and again.
 
     Cancellation: safe.
     """
@@ -229,13 +244,16 @@ async def until_any(
 
 
 async def unmet(wanted: WaitFor | None, reason: Reason | None) -> str:
-    """Return what a wait was for and did not come, in the words of a header; empty where it came, or nothing was wished for.
+    """Return what a wait was for and did not come, in the words of a header.
+
+    Empty where it came, or nothing was wished for.
 
     Cancellation: safe.
     """
     if wanted is None or reason not in {"end", "time"}:
         return ""
-    # Looked at once more: a server that goes into the background listens after the end of what has started it.
+    # Looked at once more: a server that goes into the background listens after the end of what has started
+    # it.
     if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
         return ""
     text = None if wanted.text is None else f"{wanted.text[:_MOST_WISHED]!r} did not come"
@@ -269,7 +287,8 @@ class _Finder:
             seen = self._ends[chunk.stream] + self._decoders[chunk.stream].decode(chunk.data)
             if self._text in seen:
                 return True
-            # A text may begin at the end of one chunk and go on in the next, as far apart as the reads of the keeper cut it.
+            # A text may begin at the end of one chunk and go on in the next, as far apart as the reads of the
+            # keeper cut it.
             keep = len(self._text) - 1
             self._ends[chunk.stream] = seen[-keep:] if keep else ""
         return False
@@ -285,7 +304,8 @@ _BLANK = re.compile(r"\s+")
 async def reporting(processes: list[Process], progress: Progress | None) -> AsyncIterator[None]:
     """Report the newest line of output to a client that shows progress, every 2 s, while the block runs.
 
-    A slow client delays its own reports only: a report waits for the one before it. Nothing is reported after the block.
+    A slow client delays its own reports only: a report waits for the one before it. Nothing is reported after
+    the block.
     """
     if progress is None:
         yield

@@ -1,20 +1,19 @@
 """Workspaces: a folder and an environment that go on from one command to the next (`enter`, promise S4.13).
 
-The state lies in the folder of the process that left it, written by its own shell at its end (`workspace.bash`), and
-is found by the process's tag: it belongs to the principal, and no server needs to live for it. What ended by
-itself with exit code 0 counts, the last to end wins; everything else leaves the workspace as it was.
+The state lies in the folder of the process that left it, written by its own shell at its end
+(`workspace.bash`), and is found by the process's tag: it belongs to the principal, and no server needs to
+live for it. What ended by itself with exit code 0 counts, the last to end wins; everything else leaves the
+workspace as it was.
 """
 
 import asyncio
 import contextlib
 import os
-import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from outlive.core.command import Command, Profile, parse_profile
-from outlive.core.errors import InvalidRequest, ProcessNotFound
+from outlive.core.errors import InvalidRequest, ProcessNotFound, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
@@ -26,10 +25,6 @@ from outlive.protocols.mcp.results import WorkspaceState, carried_environment, p
 _TAG = "workspace"
 _PRELUDE = str(Path(__file__).with_name("workspace.bash"))
 _PAGE = 100
-# What can change a shell's folder: builtins, and what runs other text in the same shell. Found too often costs nothing.
-_MOVES = re.compile(
-    r"\b(?:cd|pushd|popd|eval|source|builtin|command|shopt|exec|trap)\b|(?:^|[;&|(){}\n])\s*\.\s"
-)
 _MAX_BYTES = 4 * 1024 * 1024  # execve(2): no environment that a program can be given is larger
 
 
@@ -41,6 +36,7 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
 
     Raises:
         InvalidRequest: The server's shell is not bash, or the profile hides the state folder.
+        StartFailed: `cwd_missing`: the folder that was left there is gone.
     """
     engine = call.runner.engine
     profile = parse_profile(command.profile or engine.sandboxes.default)
@@ -55,6 +51,11 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
     if state is not None:
         env = dict(state.variables)
         cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
+        is_here = (command.backend or engine.settings.containers.backend) == LOCAL
+        if is_here and not await asyncio.to_thread(_is_there, cwd, state.cwd):
+            text = f"The workspace {name!r} is in {state.cwd}, which was removed."
+            hint = "Pass an absolute cwd, from which it goes on, or make that folder again."
+            raise StartFailed("cwd_missing", text, hint=hint, details={"cwd": state.cwd})
     env |= command.env
     if command.line is not None and os.path.basename(engine.starts.shell) != "bash":
         text = f"A workspace needs bash; the shell here is {engine.starts.shell}."
@@ -65,27 +66,9 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
     return replace(command, cwd=cwd, env=env, prelude=prelude, tags={**command.tags, _TAG: name})
 
 
-async def enter_folder(call: ToolCall, command: Command) -> Command:
-    """Return a shell line as it begins in the folder in which the caller's last one has ended, whatever its exit code was.
-
-    For the shells of hosts that keep nothing but the folder. Where no workspace can be kept (another shell than bash, a profile
-    that hides the state folder, another machine or container) the command begins in the project's folder.
-    """
-    engine = call.runner.engine
-    profile = parse_profile(command.profile or engine.sandboxes.default)
-    is_bash = os.path.basename(engine.starts.shell) == "bash"
-    is_here = (command.backend or engine.settings.containers.backend) == LOCAL
-    if profile.strength >= Profile.WORKSPACE.strength or not is_bash or not is_here:
-        return command
-    # By the session: two windows of a host on one project do not change each other's folder.
-    name = f":{call.caller.host_session}"  # no name of a workspace begins so
-    state = await _find(engine, name, call.caller, counts=_ended_by_itself)
-    # A folder that was removed meanwhile would make every later command fail, with no way for the model to leave it.
-    cwd = None if state is None or not await asyncio.to_thread(os.path.isdir, state.cwd) else state.cwd
-    if _MOVES.search(command.line or "") is None:  # it ends where it begins, and needs no shell that says so
-        return replace(command, cwd=cwd)
-    env = {**command.env, **carried_environment({})}
-    return replace(command, cwd=cwd, env=env, prelude=_PRELUDE, tags={**command.tags, _TAG: name})
+def _is_there(*folders: str) -> bool:
+    """Tell whether one of the folders is there. Blocking."""
+    return any(map(os.path.isdir, folders))
 
 
 async def shown_workspace(process: Process) -> str | None:
@@ -98,10 +81,10 @@ async def shown_workspace(process: Process) -> str | None:
     return f"{name} unchanged" if state is None else f"{name}:{state.cwd}"
 
 
-async def _find(
-    engine: Engine, name: str, caller: Caller, *, counts: Callable[[ProcessRecord], bool] | None = None
-) -> WorkspaceState | None:
-    """Return what was left last, among the newest hundred commands that count at all; None in a new workspace."""
+async def _find(engine: Engine, name: str, caller: Caller) -> WorkspaceState | None:
+    """Return what was left last, among the newest hundred commands that count at all; None in a new
+    workspace.
+    """
     before: str | None = None
     while True:
         wanted = ProcessFilter(
@@ -113,10 +96,9 @@ async def _find(
             before=before,
         )
         page = await engine.queries.list(wanted, limit=_PAGE)
-        # Pages come by start, but the last to end has left the state: of two side by side the slower one counts.
-        by_end = sorted(
-            filter(counts or _counts, page), key=lambda record: record.ended_at or record.created_at
-        )
+        # Pages come by start, but the last to end has left the state: of two side by side the slower one
+        # counts.
+        by_end = sorted(filter(_counts, page), key=lambda record: record.ended_at or record.created_at)
         for record in reversed(by_end):
             with contextlib.suppress(ProcessNotFound):  # retention was faster
                 state = await _state_of(await engine.queries.find(record.process_id))
@@ -125,10 +107,6 @@ async def _find(
         if len(page) < _PAGE:
             return None
         before = page[-1].process_id
-
-
-def _ended_by_itself(record: ProcessRecord) -> bool:
-    return record.state is State.EXITED and record.cause is Cause.NONE
 
 
 def _counts(record: ProcessRecord) -> bool:

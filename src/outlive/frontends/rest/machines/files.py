@@ -1,7 +1,9 @@
-"""/v1/files: what is in a folder of a machine, a file's bytes, and a new file; on this machine, and on its nodes.
+"""/v1/files: what is in a folder of a machine, a file's bytes, and a new file.
 
-Each request opens a copy of its own (`engine.files`) and closes it. `outlive cp` and the Python client copy trees, and go on where
-they were cut; here one file is read by ranges, or written whole.
+On this machine, and on its nodes.
+
+Each request opens a copy of its own (`engine.files`) and closes it. `outlive cp` and the Python client copy
+trees, and go on where they were cut; here one file is read by ranges, or written whole.
 """
 
 import asyncio
@@ -67,7 +69,8 @@ async def read_file(call: RestCall, asked: ContentParameters) -> Response:
     try:
         size = _size_of(opened["entry"])
         version = _version_of(opened["entry"])
-        # RFC 9110, section 13.1.5: a range of what is not there any more is ignored. No date is sent, so none is the right one.
+        # RFC 9110, section 13.1.5: a range of what is not there any more is ignored. No date is sent, so none
+        # is the right one.
         is_meant = asked.if_range in {"", version}
         wanted = range_of(asked.range if is_meant else "", size)
     except BaseException:
@@ -98,7 +101,8 @@ async def _pieces(
     Each piece is of the file that has the name then.
 
     Raises:
-        InvalidState: `file_changed`: that is another version by now, or was cut; what was yielded before is right.
+        InvalidState: `file_changed`: that is another version by now, or was cut; what was yielded before is
+        right.
     """
     try:
         while begin < end:
@@ -144,8 +148,8 @@ async def write_file(call: RestCall, asked: NewContentParameters) -> Members:
 
 
 def _version_of(found: Members) -> str:
-    """Return the entity tag (RFC 9110, section 8.8.3) of what an entry or piece is of; a node of an older version knows no `identity`."""
-    return f'"{found["size"]:x}-{found["mtime_ns"]:x}-{found.get("identity") or ""}"'
+    """Return the entity tag (RFC 9110, section 8.8.3) of what an entry or piece is of."""
+    return f'"{found["size"]:x}-{found["mtime_ns"]:x}-{found["identity"]}"'
 
 
 def _size_of(entry: Members | None) -> int:

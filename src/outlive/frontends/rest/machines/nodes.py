@@ -1,4 +1,6 @@
-"""/v1/nodes: the machines that commands run on: list, add, invite, drain, resume, adopt, remove. Each answers with all of them.
+"""/v1/nodes: the machines that commands run on: list, add, invite, drain, resume, adopt, remove.
+
+Each answers with all of them.
 
 /v1/gateways: the servers that this machine is a node of: join, leave. Answered in the same way.
 """

@@ -1,15 +1,19 @@
-"""POST /v1/processes/{process_id}/files: a file from the caller into a process's working folder, or another one.
+"""POST /v1/processes/{process_id}/files: a file from the caller into a process's working folder, or another
+one.
 
-A command of the caller's writes it, `sh` with a few lines, in the profile of the process that it is for: policy, sandbox, umask, audit log
-and the list of processes see an upload as they see any command, so that nothing can be written by it that a command could not. The
-body streams through the command's input to the disk.
+A command of the caller's writes it, `sh` with a few lines, in the profile of the process that it is for:
+policy, sandbox, umask, audit log and the list of processes see an upload as they see any command, so that
+nothing can be written by it that a command could not. The body streams through the command's input to the
+disk.
 
-The file is made under a name of its own with O_EXCL (mktemp(1)), mode 0600, and gets its name when all of it is there: by a hard link,
-which never replaces anything and follows no symbolic link, or with `replace` by a rename, which replaces a link itself.
+The file is made under a name of its own with O_EXCL, mode 0600, and gets its name when all of it is there: by
+a hard link, which never replaces anything and follows no symbolic link, or with `replace` by a rename, which
+replaces a link itself.
 """
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -29,11 +33,19 @@ _LONGEST_S = 3600.0  # an upload whose server was killed waits for input that ne
 _SHOWN_BYTES = 300
 _EXISTS = 73  # EX_CANTCREAT (sysexits.h)
 _CUT = 65  # EX_DATAERR: fewer bytes came than were announced
+# The name of what is not whole yet is random, and known before it is there: whenever the script is ended, it
+# is removed. The shell waits for `cat` by a word that signals interrupt: one that comes between fork(2) and
+# execve(2) is lost for the child, which has the shell's traps then.
 _SCRIPT = """
-file=$(mktemp ./.upload-XXXXXXXXXX) || exit 1
+file=./.upload-$4
 trap 'rm -f -- "$file"' EXIT
 trap 'exit 1' HUP INT TERM
-cat > "$file" || exit 1
+umask 077
+set -C
+exec 3<&0 4>"$file" || exit 1
+cat <&3 >&4 3<&- 4>&- &
+exec 4>&-
+wait "$!" || exit 1
 [ -z "$2" ] || [ "$(wc -c < "$file")" -eq "$2" ] || exit 65
 if [ "$3" = replace ]; then
     [ ! -d "./$1" ] || [ -L "./$1" ] || exit 73
@@ -46,7 +58,10 @@ fi
 
 
 async def upload(call: RestCall, asked: UploadParameters) -> Response:
-    """Write the body into a new file in the process's working folder, or another one; it appears whole or not at all."""
+    """Write the body into a new file in the process's working folder, or another one.
+
+    It appears whole or not at all.
+    """
     target = await call.find(asked)
     record = target.record
     name = _file_name(asked.name)
@@ -58,7 +73,7 @@ async def upload(call: RestCall, asked: UploadParameters) -> Response:
         raise _too_large()
     mode = "replace" if asked.replace else "new"
     command = StartRequest(
-        argv=("sh", "-c", _SCRIPT, "upload", name, announced, mode),
+        argv=("sh", "-c", _SCRIPT, "upload", name, announced, mode, secrets.token_hex(10)),
         cwd=asked.folder or await asyncio.to_thread(_folder_of, target),
         stdin="pipe",
         profile=record.sandbox.profile.value,

@@ -1,7 +1,8 @@
 """How processes end: exits, drained output, empty trees, and letting go: `ExitHandler`.
 
-A process is EXITED when its main process has ended. It is DONE when its pipes are drained to "would block" (after a stop, and
-with `after_exit` "kill" or "wait", only when its tree is empty, too). It is let go of when it is DONE, its streams are closed and its tree is empty.
+A process is EXITED when its main process has ended. It is DONE when its pipes are drained to "would block"
+(after a stop, and with `after_exit` "kill" or "wait", only when its tree is empty, too). It is let go of when
+it is DONE, its streams are closed and its tree is empty.
 
 Stops are carried out by `terminator`; exits that no shim reports are found by `orphans`.
 """
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import read_end, write_once, write_whole
+from outlive.keeper.common.files import read_end
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
 from outlive.keeper.common.spawn import hit
 from outlive.keeper.sandbox.cgroups import ran_out_of_memory, remove_groups
@@ -23,8 +24,9 @@ from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.output.pump import Pump
+from outlive.kernel.files import write_once, write_whole
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
-from outlive.protocols.keeper import CauseCode, Flags, Phase, to_json
+from outlive.protocols.keeper import CauseCode, DoneRecord, Flags, Phase, to_json
 
 # Between two looks at a tree without a shim: each reads the environment of every process.
 _ORPHAN_LOOK_S = 0.05
@@ -41,7 +43,10 @@ _EXIT_MASK = sum(_KINDS)
 
 
 class ExitHandler:
-    """Makes every transition towards the end. `forget` is called for each process that needs no keeping any more."""
+    """Makes every transition towards the end.
+
+    `forget` is called for each process that needs no keeping any more.
+    """
 
     def __init__(
         self,
@@ -52,7 +57,6 @@ class ExitHandler:
         touch: Callable[[ManagedProcess], None],
         forget: Callable[[ManagedProcess], None],
     ) -> None:
-        """Take the parts; the pump is set once it exists."""
         self._loop = loop
         self._trees = trees
         self._reserve = reserve
@@ -63,7 +67,9 @@ class ExitHandler:
         self._is_shutdown = False
 
     def shut_down(self) -> None:
-        """Record a shutdown: from now on it is the cause if a command ends by a SIGTERM that we have not sent."""
+        """Record a shutdown: from now on it is the cause if a command ends by a SIGTERM that we have not
+        sent.
+        """
         self._is_shutdown = True
 
     def _pursued(self, process: ManagedProcess) -> None:
@@ -102,13 +108,15 @@ class ExitHandler:
         self._touch(process)
         self._advance(process)
 
-    def was_done(self, process: ManagedProcess, *, is_empty: bool, record: dict[str, object]) -> None:
-        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree remain."""
+    def was_done(self, process: ManagedProcess, *, is_empty: bool, record: DoneRecord) -> None:
+        """Restore a process whose `done` an earlier supervisor wrote: only its open streams and its tree
+        remain.
+        """
         process.phase = Phase.DONE
         process.is_empty = is_empty
-        process.cause = int(str(record["cause"]))
-        process.note = str(record["note"])
-        process.descendants = int(str(record["descendants"]))
+        process.cause = record.cause
+        process.note = record.note
+        process.descendants = record.descendants
         self._touch(process)
         if process.is_orphan:
             self.look_for_tree(process)
@@ -143,7 +151,8 @@ class ExitHandler:
                 return
             assert self.pump is not None
             if not self.pump.drain(process) or process.phase != Phase.EXITED:
-                # The disk is full (the pump retries), or draining closed the last stream, which called this again.
+                # The disk is full (the pump retries), or draining closed the last stream, which called this
+                # again.
                 return
             if not self._tell_done(process):
                 self._loop.later(_RETRY_S, lambda: self._advance(process))
@@ -154,7 +163,10 @@ class ExitHandler:
             )  # in the next turn: servers learn the end first
 
     def _tell_done(self, process: ManagedProcess) -> bool:
-        """Record that all output is in the log, then report it; on a read-only file system the record is owed."""
+        """Record that all output is in the log, then report it.
+
+        On a read-only file system the record is owed.
+        """
         hit("exit.drained")
         ends = {stream.index: stream.offset for stream in process.streams}
         process.descendants = 0 if process.is_empty else self._trees.count(process)
@@ -185,7 +197,9 @@ class ExitHandler:
         return True
 
     def _write_end(self, process: ManagedProcess, content: bytes) -> int:
-        """Write `done`, and before it how the command ended if its shim could not; return 0, or the error's number.
+        """Write `done`, and before it how the command ended if its shim could not.
+
+        Return 0, or the error's number.
 
         A shim tries only once on a read-only file system, which may be writable again by now.
         """

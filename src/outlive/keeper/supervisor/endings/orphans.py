@@ -1,10 +1,13 @@
-"""Commands whose shim died: a new holder for their descriptors, and the sources of their exit codes (`Orphans`).
+"""Commands whose shim died: a new holder for their descriptors, and the sources of their exit codes
+(`Orphans`).
 
-An exit code is looked for in this order: the shim's exit record, the guardian's note of what it reaped, the zombie's
-/proc/PID/stat, the kernel through the pidfd (Linux 6.15). If none has it, the process is lost: an exit code is never invented.
+An exit code is looked for in this order: the shim's exit record, the guardian's note of what it reaped, the
+zombie's /proc/PID/stat, the kernel through the pidfd (Linux 6.15). If none has it, the process is lost: an
+exit code is never invented.
 
-`Reaper` reaps the children that the kernel hands to the supervisor: guardians that it started, and what dead guardians leave
-behind. A command among them stays a zombie until its exit code was read: the zombie is the durable copy.
+`Reaper` reaps the children that the kernel hands to the supervisor: guardians that it started, and what dead
+guardians leave behind. A command among them stays a zombie until its exit code was read: the zombie is the
+durable copy.
 """
 
 import contextlib
@@ -15,11 +18,12 @@ from collections.abc import Callable
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets, tree
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import is_written, read_end, read_exit, read_pid, write_whole
+from outlive.keeper.common.files import read_end, read_exit, read_pid
 from outlive.keeper.common.kernel import (
     BOOT_ID,
     boottime_ns,
     exit_status_of_zombie,
+    find_ended,
     open_pidfd,
     pidfd_exit_status,
     start_ticks,
@@ -31,6 +35,7 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.starts.launcher import known_start
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel.files import is_written, write_whole
 from outlive.protocols.frames import (
     ExitRecord,
     PidRecord,
@@ -118,7 +123,7 @@ class Orphans:
         if ended is not None:
             self._tell(process, ended)
             return
-        carriers = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + process.process_id.encode())
+        carriers = tree.carriers_of(process.process_id)
         leaders = [pid for pid in carriers if (fields := stat_fields(pid)) and int(fields[3]) == pid]
         if leaders:
             pid = min(leaders)
@@ -133,9 +138,7 @@ class Orphans:
             step = 1 if looks > _LOOKS - 3 else _LOOKS // 10
             self._loop.later(_LOOK_S * step, lambda: self._find_spawned(process, max(0, looks - step)))
         else:
-            self._tell(
-                process, ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run")
-            )
+            self._tell(process, _may_have_run())
 
     def _adopt(self, process: ManagedProcess, pid: int, ticks: int) -> None:
         """Write the pid record that the shim could not write."""
@@ -145,6 +148,7 @@ class Orphans:
             started_ns=time.time_ns(),
             boottime_ns=boottime_ns(),
             shim_pid=0,
+            input_pipe=0,
             boot_id=BOOT_ID,
         )
         with contextlib.suppress(OSError):
@@ -153,10 +157,12 @@ class Orphans:
         self._runs(process, record)
 
     def _unclaimed_note(self, process: ManagedProcess) -> str | None:
-        """Return the path of the note about a command that ended at once, if exactly one note may be about it."""
-        created_ns = os.stat(f"{process.folder}/pid").st_ctime_ns
+        """Return the path of the note about a command that ended at once, if exactly one note may be about
+        it.
+        """
         candidates = []
         with contextlib.suppress(OSError):
+            created_ns = os.stat(f"{process.folder}/pid").st_ctime_ns
             for name in os.listdir(self._layout.notes):
                 path = f"{self._layout.notes}/{name}"
                 record = None if name.endswith(".new") else read_exit(path)
@@ -179,7 +185,8 @@ class Orphans:
         if process.pidfd < 0 and boot_id == BOOT_ID:
             process.pidfd = open_pidfd(process.pid, process.ticks)
         if process.pidfd < 0 or boot_id != BOOT_ID:
-            # After a boot the pid means nothing; without a pidfd it may still be found in a note or as a zombie.
+            # After a boot the pid means nothing; without a pidfd it may still be found in a note or as a
+            # zombie.
             self._learn_exit(process, 0 if boot_id != BOOT_ID else _LOOKS)
             return
         self._loop.watch(process.pidfd, lambda _events: self._gone(process))
@@ -216,7 +223,7 @@ class Orphans:
             with contextlib.suppress(OSError):
                 os.unlink(note_path)  # only now that the record is written
 
-    def _tell(self, process: ManagedProcess, ended: ExitRecord) -> None:
+    def _tell(self, process: ManagedProcess, ended: ExitRecord, *, is_empty: bool = False) -> None:
         if process.phase >= Phase.EXITED:  # reported meanwhile, while the disk accepted nothing
             return
         hit("orphan.learned")
@@ -226,14 +233,14 @@ class Orphans:
             except FileNotFoundError:
                 pass  # the folder was deleted: there is no place for the record, and there will be none
             except OSError:  # no other copy may exist: the end is not reported before it is on disk
-                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(process, ended))
+                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(process, ended, is_empty=is_empty))
                 return
         process.answer_all(known_start(process.folder))
         self._endings.exited(
             process,
             kind=ended.kind,
             number=ended.number,
-            is_empty=ended.kind == "failed",
+            is_empty=is_empty or ended.kind == "failed",
             ended_ns=ended.ended_ns,
         )
 
@@ -266,10 +273,24 @@ class Orphans:
         process.shim = shim
         hit("orphan.held")
 
+    def call_ended(self, process: ManagedProcess, ended: ExitRecord | None, *, is_empty: bool) -> None:
+        """Record the end of a command that cannot live: as it is known, or as lost.
+
+        For all that its files say after a power cut it may have run. `is_empty`: nothing of its tree lives.
+        """
+        process.is_orphan = True
+        if ended is None or ended.kind != "failed":
+            process.flags |= Flags.HOLDER_LOST
+        self._tell(process, ended or _may_have_run(), is_empty=is_empty)
+
     def without_descriptors(self, process: ManagedProcess) -> None:
         """Go on with a command whose shim and supervisor died at the same instant: its pipes are lost."""
         process.flags |= Flags.HOLDER_LOST
         self.shim_lost(process)
+
+
+def _may_have_run() -> ExitRecord:
+    return ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run")
 
 
 _REAPER_LOOK_S = 1.0
@@ -281,7 +302,9 @@ class Reaper:
     def __init__(
         self, loop: Loop, layout: Layout, *, guardians: set[int], claimed: Callable[[], set[int]]
     ) -> None:
-        """Take the pids of `guardians`, which are no commands; `claimed` returns those whose exit is still to be read."""
+        """Take the pids of `guardians`, which are no commands; `claimed` returns those whose exit is still to
+        be read.
+        """
         self._loop = loop
         self._layout = layout
         self._guardians = guardians
@@ -291,7 +314,7 @@ class Reaper:
     def _look(self) -> None:
         self._loop.later(_REAPER_LOOK_S, self._look)
         try:
-            if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            if find_ended() is None:
                 return
         except ChildProcessError:
             return
@@ -300,7 +323,8 @@ class Reaper:
             fields = stat_fields(pid)
             if not fields or fields[0] != b"Z" or pid in claimed:
                 continue
-            # A command leads its POSIX session. Its start may not be known yet: leave a note, as a guardian does.
+            # A command leads its POSIX session. Its start may not be known yet: leave a note, as a guardian
+            # does.
             if int(fields[3]) == pid and pid not in self._guardians:
                 self._note(pid, int(fields[19]))
             self._guardians.discard(pid)

@@ -1,21 +1,22 @@
-"""What a new supervisor does first: connect to the shim of every live process, take over its descriptors, go on: `Takeover`.
+"""What a new supervisor does first: connect to the shim of every live process, take over its descriptors, go
+on: `Takeover`.
 
-An upgrade is nothing else. A refused connection means a dead shim. Write offsets are the sizes of the logs. Shims are asked a
-slice in each turn: in between the supervisor serves everything else, and a process is reported as soon as it is taken over
-(decision 139). Requests that arrive before wait in `unrecovered`.
+An upgrade is nothing else. A refused connection means a dead shim. Write offsets are the sizes of the logs.
+Shims are asked a slice in each turn: in between the supervisor serves everything else, and a process is
+reported as soon as it is taken over (decision 139). Requests that arrive before wait in `unrecovered`.
 """
 
-import json
 import os
 import time
 from collections import deque
 from collections.abc import Callable
 
-from outlive.core.identity import id_to_bytes
+from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.core.layout import Layout
+from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
-from outlive.keeper.common.files import Journal, is_written, read_end, read_pid, read_small
-from outlive.keeper.common.kernel import BOOT_ID, open_pidfd
+from outlive.keeper.common.files import Journal, boot_of, read_end, read_journal, read_pid
+from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, open_pidfd, start_ticks, wake
 from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.exit_handler import EXIT_FLAGS, ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
@@ -25,19 +26,23 @@ from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, 
 from outlive.keeper.supervisor.output.limits import read_gaps, unbind
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
-from outlive.keeper.supervisor.starts.container_links import stands_in
 from outlive.keeper.supervisor.starts.launcher import open_logs, remembered_spec
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
-from outlive.protocols.frames import IDX, PidRecord
-from outlive.protocols.keeper import Flags, Phase
+from outlive.kernel.files import is_written, read_small, set_aside
+from outlive.protocols.frames import IDX, PidRecord, decoded
+from outlive.protocols.keeper import Flags, Phase, decode_done, decode_stop
 
 _RETRY_S = 0.02  # until a shim that could not be reached is connected to again
 _SLICE_S = 0.01  # of asking in one turn: some hundred shims; their answers take as long in the next turns
 _MOST_REFUSED = 50  # refusals of a container's shim that lives: the socket of a dead one refuses connections
 _PATIENCE_S = 3.0  # for shims that do not answer: they are stopped or starved, not dead
+_WAKE_S = 1.0  # between two attempts to continue those that are stopped
 
 
-# mode ("own", "hold"), letters, pid, ticks, kind of the end ("-": none), number, empty, end in Unix nanoseconds
+# Of a process whose own is damaged: what lives is controlled all the same, and its output is kept.
+_UNKNOWN = Spec(program="", argv=(), env={}, cwd="/")
+# mode ("own", "hold"), letters, pid, ticks, kind of the end ("-": none), number, empty, end in Unix
+# nanoseconds
 _State = tuple[str, str, int, int, str, int, int, int]
 
 
@@ -57,9 +62,14 @@ class Takeover:
         challenge: LockChallenge,
         born: Callable[[ManagedProcess, ShimLink], None],
         journal: Journal,
+        is_same_boot: bool,
         log: Callable[[str], None],
     ) -> None:
-        """Take the parts; `born` lets a command in a container execute that waits for that. Nothing happens before `begin`."""
+        """Take the parts; `born` lets a command in a container execute that waits for that.
+
+        Nothing happens before `begin`. `is_same_boot`: what is to be taken over was started in this boot, for
+        certain.
+        """
         self._loop = loop
         self._layout = layout
         self._pool = pool
@@ -70,6 +80,7 @@ class Takeover:
         self._challenge = challenge
         self._born = born
         self._journal = journal
+        self._is_same_boot = is_same_boot
         self._log = log
         self._to_ask: deque[str] = deque()
         self._asked: dict[int, ShimLink] = {}
@@ -78,12 +89,12 @@ class Takeover:
         self._finished: Callable[[], None] | None = None
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
-        """Ask the shims of all live processes, the first of them at once."""
+        """Ask the shims of all live processes, from the first turn of the loop on."""
         self._finished = finished
         if not live:
             self._orphans.clear_notes()
         self._to_ask.extend(live)
-        self._ask_some()
+        self._loop.later(0.0, self._ask_some)  # where an error is one process's, not the supervisor's
 
     def _ask_some(self) -> None:
         """Ask as many shims as a turn has time for."""
@@ -97,7 +108,19 @@ class Takeover:
             else:
                 hit("recovery.asked")
                 self._loop.later(_PATIENCE_S, self._settle)
+                self._loop.later(_WAKE_S, self._wake_silent)
                 self._settle_if_all_answered()
+
+    def _wake_silent(self) -> None:
+        """Continue the shims that have not answered because a command has stopped them."""
+        asked = [shim.process for shim in self._asked.values() if shim.process is not None]
+        for process in [*asked, *self._delayed]:
+            record = read_pid(process.folder)
+            # A shim begins before its command: a process that began later has only got its pid.
+            if record is not None and 0 < start_ticks(record.shim_pid) <= record.start_ticks:
+                wake(record.shim_pid)
+        if asked or self._delayed:
+            self._loop.later(_WAKE_S, self._wake_silent)
 
     def _settle_if_all_answered(self) -> None:
         if not self._to_ask and not self._asked and not self._delayed:
@@ -112,12 +135,12 @@ class Takeover:
 
     def _ask(self, process_id: str) -> None:
         folder = self._layout.process(process_id)
-        spec = remembered_spec(folder)
-        if spec is None:  # in the journal, but the start was never committed
+        if not os.path.isdir(folder):  # in the journal, but the start was never committed
             self._journal.end(process_id)
             self._table.unrecovered.remove(id_to_bytes(process_id))
             return
-        process = ManagedProcess(process_id, folder, spec)
+        process = ManagedProcess(process_id, folder, remembered_spec(folder) or _UNKNOWN)
+        spec = process.spec
         if spec.container:
             self._table.unrecovered.note_container(process.key)
         unbind(process)
@@ -126,9 +149,10 @@ class Takeover:
     def _connect(self, process: ManagedProcess) -> None:
         self._delayed.discard(process)
         try:
-            link = sockets.connect_unix(f"{process.folder}/sock", names_senders=bool(process.spec.container))
+            link = sockets.connect_unix(f"{process.folder}/sock", names_senders=True)
         except BlockingIOError:
-            # The backlog is full of connections of dead supervisors: the shim is stopped or starved, not dead.
+            # The backlog is full of connections of dead supervisors: the shim is stopped or starved, not
+            # dead.
             self._connect_later(process)
             return
         except OSError as error:
@@ -143,13 +167,14 @@ class Takeover:
                 self._table.recovered(process)
             return
         shim = ShimLink(link)
-        shim.pid = 0
         shim.process = process
         process.shim = shim
         self._asked[link.fileno()] = shim
         # A shim of this machine sees the lock's holder itself, and asks nothing.
         inside = bool(process.spec.container)
-        self._challenge.meet(link, lambda words, fds: self._answered(shim, words, fds), answers=inside)
+        self._challenge.meet(
+            link, lambda words, fds, pid: self._answered(shim, words, fds, pid), answers=inside
+        )
 
     def _connect_later(self, process: ManagedProcess) -> None:
         self._delayed.add(process)
@@ -161,19 +186,29 @@ class Takeover:
 
     def _without_shim(self, process: ManagedProcess) -> None:
         self._table.by_key[process.key] = process
-        record = self._restore(process)
-        self._go_on(process, record)
-        if record is None and not is_written(f"{process.folder}/pid"):
+        record, ended = self._restore(process), read_end(process.folder)
+        can_live = self._is_same_boot if record is None else record.boot_id == BOOT_ID
+        self._go_on(process, record, can_live=can_live)
+        is_begun = record is not None or ended is not None or is_written(f"{process.folder}/pid")
+        if not is_begun and can_live and process.spec is not _UNKNOWN:
             self._log(f"{process.process_id} was committed but never given to a shim: starting it")
             self._orphans.shim_lost(process)
             return
         for stream in process.streams:
             stream.is_open = False  # no process holds its source any more
-        if not self._was_done(process, is_empty=False):
+        if self._was_done(process, is_empty=not can_live):
+            return
+        if not can_live or (record is None and (ended is not None or not is_begun)):
+            self._orphans.call_ended(process, ended, is_empty=not can_live)
+        else:
             self._orphans.without_descriptors(process)
 
     def _restore(self, process: ManagedProcess) -> PidRecord | None:
-        """Read what the folder holds: pid, pause, gaps; open the logs at their ends. Return the pid record."""
+        """Read what the folder holds: pid, pause, gaps; open the logs at their ends.
+
+        Return the pid record.
+        """
+        set_aside(f"{process.folder}/pid")  # where the shim adds the end
         out, err, process.idx = open_logs(process.folder)
         process.streams = [
             Stream(process, index, source=-1, log=log, offset=os.fstat(log).st_size if log >= 0 else 0)
@@ -195,8 +230,13 @@ class Takeover:
             process.phase = Phase.PAUSED
         return record
 
-    def _answered(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
-        """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`."""
+    def _answered(self, shim: ShimLink, message: bytes, fds: list[int], pid: int) -> None:
+        """Take over what the shim holds: `state own|hold LETTERS PID TICKS KIND NUMBER EMPTY NS`.
+
+        Its socket was made by the supervisor of its start, which SO_PEERCRED would name (unix(7)); `pid` is
+        the pid of the process that answers.
+        """
+        shim.pid = pid
         process = shim.process
         assert process is not None
         self._asked.pop(shim.socket.fileno(), None)
@@ -207,7 +247,8 @@ class Takeover:
             shim.socket.close()
             process.shim = None
             refused = self._refused[process] = self._refused.get(process, 0) + 1
-            # A container's shim refuses while it makes room, or if it looked at the lock while this process was stopped.
+            # A container's shim refuses while it makes room, or if it looked at the lock while this process
+            # was stopped.
             if process.spec.container and refused < _MOST_REFUSED:
                 self._connect_later(process)
                 return
@@ -215,6 +256,8 @@ class Takeover:
             if state is None:
                 self._without_shim(process)
             else:
+                if process.spec is _UNKNOWN and "m" in state[1]:
+                    process.spec = _UNKNOWN._replace(stdio="pty")
                 self._refused.pop(process, None)
                 self._take_over(process, shim, state, fds)
         finally:
@@ -232,13 +275,11 @@ class Takeover:
         process.fds = held
         if pid:
             process.pid, process.ticks = pid, ticks
+            if process.pidfd < 0:  # the pid file is damaged, or was never written
+                process.pidfd = open_pidfd(pid, ticks)
             if process.phase == Phase.STARTING:  # on a full disk the shim could not record the pid
                 process.phase = Phase.RUNNING
-        # A shim's socket was made by the supervisor of its start, so SO_PEERCRED names that supervisor: it is the process
-        # that called listen(2) (unix(7)). The shim's own pid is in the pid file.
-        shim.pid = record.shim_pid if record is not None and mode == "own" else 0
         shim.is_inside = bool(process.spec.container) and mode == "own"
-        shim.stands_in = shim.is_inside and stands_in(self._layout, process.spec.container)
         for stream in process.streams:
             source = held.get("m" if process.spec.stdio == "pty" else "oe"[stream.index], -1)
             stream.source = source
@@ -251,10 +292,11 @@ class Takeover:
         for stream in process.streams:
             if stream.is_open:
                 self._pump.add(stream)
-                # At once: an end must be known before the stream is reported as open, and no event tells of bytes in a relay.
+                # At once: an end must be known before the stream is reported as open, and no event tells of
+                # bytes in a relay.
                 self._pump.move(stream)
         process.is_orphan = mode != "own"
-        self._go_on(process, record)
+        self._go_on(process, record, can_live=True)
         if self._was_done(process, is_empty=bool(empty) and not process.is_orphan):
             return
         if shim.is_inside and not process.pid and kind == "-":  # it exists, and waits for leave to execute
@@ -266,27 +308,31 @@ class Takeover:
 
     def _was_done(self, process: ManagedProcess, *, is_empty: bool) -> bool:
         """Restore the end that an earlier supervisor had recorded, if it had; return whether."""
-        done = _read_done(process.folder)
+        path = f"{process.folder}/done"
+        done = decoded(read_small(path), decode_done)
         ended = None if done is None else read_end(process.folder)
         if done is None or ended is None:
+            if is_written(path):  # it is damaged, and is written anew into an empty file
+                os.truncate(path, 0)
             return False
         process.is_orphan = process.is_orphan or process.shim is None
         process.code = ended.number
         process.flags |= EXIT_FLAGS.get(ended.kind, 0)
-        process.flags |= Flags.HOLDER_LOST if done.get("holder_lost") else 0
+        process.flags |= Flags.HOLDER_LOST if done.holder_lost else 0
         self._endings.was_done(process, is_empty=is_empty, record=done)
         return True
 
-    def _go_on(self, process: ManagedProcess, record: PidRecord | None) -> None:
-        """Continue a stop that the earlier supervisor began, and the timeout."""
-        if (raw := read_small(f"{process.folder}/stop")) is not None:
-            stop = json.loads(raw)
-            process.cause, process.note = stop["cause"], stop["note"]
-            left_s = stop["grace_s"] - (time.time_ns() - stop["at_ns"]) / 1e9
-            # A clock that was set back must not prolong the grace period.
-            deadline = time.monotonic() + min(max(0.0, left_s), stop["grace_s"])
-            self._endings.stops.pursue(process, deadline)
-        if record is not None:
+    def _go_on(self, process: ManagedProcess, record: PidRecord | None, *, can_live: bool) -> None:
+        """Continue a stop that the earlier supervisor began, and the timeout.
+
+        Of what ran before the machine's boot only the stop's reason counts.
+        """
+        if (stop := decoded(read_small(f"{process.folder}/stop"), decode_stop)) is not None:
+            process.cause, process.note = stop.cause, stop.note
+        if stop is not None and can_live:
+            left_s = stop.grace_s - (boottime_ns() - stop.boottime_ns) / 1e9
+            self._endings.stops.pursue(process, time.monotonic() + max(0.0, left_s))
+        if record is not None and can_live:
             self._endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
 
 
@@ -306,6 +352,23 @@ def _check_idx(process: ManagedProcess, log: Callable[[str], None]) -> None:
             process.flags |= Flags.HOLDER_LOST
 
 
+def surviving(layout: Layout) -> list[str]:
+    """Return the ids of the processes that may live: those that the journal of the last supervisor names.
+
+    Without a readable journal the folders say it, which takes a second for some 20,000.
+    """
+    if boot_of(layout.live) is not None:
+        return read_journal(layout.live)
+    return [name for name in sorted(os.listdir(layout.processes)) if _may_live(layout.process(name), name)]
+
+
+def _may_live(folder: str, name: str) -> bool:
+    record = read_pid(folder) if is_process_id(name) and not is_written(f"{folder}/done") else None
+    if record is None or record.boot_id != BOOT_ID:
+        return False
+    return start_ticks(record.pid) == record.start_ticks or read_end(folder) is not None
+
+
 def _is_over(process: ManagedProcess) -> bool:
     """Return whether a done process has nothing left that could matter: without a shim it has no streams."""
     record = read_pid(process.folder)
@@ -313,19 +376,11 @@ def _is_over(process: ManagedProcess) -> bool:
 
 
 def _read_state(message: bytes) -> _State | None:
-    """Read a shim's `state`; None at its death, and for any other packet: a program in a container may send anything."""
+    """Read a shim's `state`; None at its death, and for any other packet: a program in a container may send
+    anything.
+    """
     try:
         _, mode, letters, pid, ticks, kind, number, empty, ended_ns = message.decode().split()
         return mode, letters, int(pid), int(ticks), kind, int(number), int(empty), int(ended_ns)
     except ValueError:
         return None
-
-
-def _read_done(folder: str) -> dict[str, object] | None:
-    """Read the `done` record; None when there is none, or a kill left it empty."""
-    raw = read_small(f"{folder}/done")
-    try:
-        record = json.loads(raw) if raw else None
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None

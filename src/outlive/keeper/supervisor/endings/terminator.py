@@ -1,7 +1,9 @@
-"""Stops: TERM to the whole tree, KILL after the grace period, repeated until no process is left; timeouts, too.
+"""Stops: TERM to the whole tree, KILL after the grace period, repeated until no process is left.
 
-A stop is recorded before it is carried out, so that the next supervisor continues it. Which processes belong to a tree is
-known to `tree_control`; what an end means is decided in `exit_handler`.
+Timeouts, too.
+
+A stop is recorded before it is carried out, so that the next supervisor continues it. Which processes belong
+to a tree is known to `tree_control`; what an end means is decided in `exit_handler`.
 """
 
 import contextlib
@@ -12,17 +14,19 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import write_whole
 from outlive.keeper.common.kernel import boottime_ns
 from outlive.keeper.common.spawn import hit
+from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.kernel.files import write_whole
 from outlive.protocols.keeper import CauseCode, Phase
 
 _KILL_ROUND_S = 0.005  # until the second round, for what the first has missed
 # Rounds become rarer up to this: what survives KILL is in the kernel, and takes its time.
 _MAX_KILL_ROUND_S = 0.2
+_HELD_S = 5.0  # a shim that is stopped again whenever it is continued is killed after so long
 
 
 class Terminator:
@@ -37,7 +41,6 @@ class Terminator:
         touch: Callable[[ManagedProcess], None],
         pursued: Callable[[ManagedProcess], None],
     ) -> None:
-        """Take the parts; nothing is being stopped yet."""
         self._loop = loop
         self._trees = trees
         self._reserve = reserve
@@ -50,7 +53,7 @@ class Terminator:
         if process.stop_at and process.deadline <= deadline:
             return
         if not process.stop_at:
-            record = {"cause": int(cause), "grace_s": grace_s, "at_ns": time.time_ns(), "note": note}
+            record = {"cause": int(cause), "grace_s": grace_s, "boottime_ns": boottime_ns(), "note": note}
             content = json.dumps(record).encode()
             # On a disk that accepts nothing the stop goes on: only a next supervisor would not know of it.
             with contextlib.suppress(OSError):
@@ -81,7 +84,9 @@ class Terminator:
         self._pursued(process)
 
     def kill(self, process: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
-        """Kill what is left, round by round, until the tree is empty; from the second round it is stopped first.
+        """Kill what is left, round by round, until the tree is empty.
+
+        From the second round it is stopped first.
 
         A chain of forks is as fast as the walk that kills it; stopped processes do not fork.
         """
@@ -90,8 +95,12 @@ class Terminator:
             return
         if next_round_s > _KILL_ROUND_S:  # not in the first round, which is enough for most trees
             self._trees.send(process, [signal.SIGSTOP])
-        self._trees.send(process, [signal.SIGKILL])
         later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
+        # What has ended is heard of within milliseconds: by the last of the short rounds it is none of these.
+        is_late = next_round_s < later == _MAX_KILL_ROUND_S
+        if not self._trees.send(process, [signal.SIGKILL]) and is_late:
+            log(f"{process.process_id} is to end, and nothing of its tree is found")
+        self._trees.end_held_shim(process, after_s=_HELD_S)
         process.kill_timer = self._loop.later(next_round_s, lambda: self.kill(process, next_round_s=later))
 
     def arm_timeout(self, process: ManagedProcess, *, started_boottime_ns: int) -> None:

@@ -1,18 +1,21 @@
 """Control of one command's whole tree: which processes belong to it, pause, resume, signals: `TreeControl`.
 
-The walk and the signals themselves are in `common.tree`; when a tree is stopped for good is decided in `terminator`.
+The walk and the signals themselves are in `common.tree`; when a tree is stopped for good is decided in
+`terminator`.
 """
 
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable
 
-from outlive.keeper.common import sockets, tree
+from outlive.keeper.common import tree
 from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import read_small, write_whole
-from outlive.keeper.common.kernel import start_ticks
+from outlive.keeper.common.kernel import open_pidfd, start_ticks, stat_fields, wake
 from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.kernel.files import read_small, write_whole
+from outlive.protocols.frames import decoded
 from outlive.protocols.keeper import Phase
 
 _COPIER_NAME = b"outlive-copier\n"  # native/filter/copier.h
@@ -20,7 +23,10 @@ _WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
 class TreeControl:
-    """Finds and signals trees. Commands without a shim of their own are found by the id in their environment."""
+    """Finds and signals trees.
+
+    Commands without a shim of their own are found by the id in their environment.
+    """
 
     def __init__(self, reserve: Reserve, *, touch: Callable[[ManagedProcess], None]) -> None:
         """Take the parts: `touch` is called after each change; `reserve` has room for what is recorded."""
@@ -28,85 +34,109 @@ class TreeControl:
         self._touch = touch
 
     def roots(self, process: ManagedProcess) -> tuple[list[int], list[int]]:
-        """Return (roots, members): the tree is everything below the roots, the members, and everything below those."""
+        """Return (roots, members): the tree is everything below the roots, the members, and everything below
+        those.
+
+        The command itself is a member as long as it runs, so a control reaches it whatever became of its
+        shim. The shim is continued if it was stopped: else no end would be reported.
+        """
+        if process.shim is not None:
+            wake(process.shim.pid)
+        fields = stat_fields(process.pid) if process.pid and process.phase < Phase.EXITED else []
+        is_running = bool(fields) and int(fields[19]) == process.ticks and fields[0] not in tree.DEAD
+        members = [process.pid] if is_running else []
         if process.shim is not None and not process.is_orphan:
-            return [process.shim.pid], []
-        members = tree.carriers_of(b"OUTLIVE_PROCESS_ID=" + process.process_id.encode())
-        is_running = (
-            process.pid and process.phase < Phase.EXITED and start_ticks(process.pid) == process.ticks
-        )
-        if is_running and process.pid not in members:
-            members.append(process.pid)
+            # In a container a shim has no number of ours before its command was born.
+            return [process.shim.pid] if process.shim.pid else [], members
+        carriers = tree.carriers_of(process.process_id)
+        members += [pid for pid in carriers if pid not in members]
         if init := _init_of(process):  # its namespace ends with it, whatever its processes' environment says
             members.append(init)
         return [], members
 
     def pause(self, process: ManagedProcess) -> bool:
-        """Stop the whole tree; False when it did not settle (the caller's repeat tries again)."""
-        settled = self._order(process, "freeze") or self._freeze(process)
+        """Stop the whole tree; False where nothing of it is found.
+
+        A tree that did not settle is tried again by the caller's repeat.
+        """
+        roots, members = self.roots(process)
+        if not members and not tree.descendants(roots):
+            return False
+        tree.freeze(roots, extra=members)
         with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
             self._reserve.fit(lambda: write_whole(f"{process.folder}/paused", b"sigstop\n"))
         process.phase = Phase.PAUSED
         self._touch(process)
-        return settled
+        return True
 
-    def _freeze(self, process: ManagedProcess) -> bool:
-        roots, members = self.roots(process)
-        return tree.freeze(roots, extra=members)
-
-    def resume(self, process: ManagedProcess) -> None:
-        """Continue the whole tree."""
-        self.send(process, [signal.SIGCONT])
+    def resume(self, process: ManagedProcess) -> bool:
+        """Continue the whole tree; False as `send`."""
+        if not self.send(process, [signal.SIGCONT]):
+            return False
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{process.folder}/paused")
         process.phase = Phase.RUNNING
         self._touch(process)
+        return True
 
-    def signal_tree(self, process: ManagedProcess, number: int, *, whole_tree: bool) -> None:
-        """Send one signal to the main process or to its whole tree."""
+    def signal_tree(self, process: ManagedProcess, number: int, *, whole_tree: bool) -> bool:
+        """Send one signal to the main process or to its whole tree; False as `send`."""
         if whole_tree:
-            self.send(process, [number])
-        elif not self._order(process, f"one {number}") and process.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(process.pidfd, number)
+            return self.send(process, [number])
+        if not _is_at_hand(process):
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process.pidfd, number)
+        return True
 
-    def signal_group(self, process: ManagedProcess, number: int) -> None:
-        """Send one signal to the process group that the command leads, as its terminal would."""
-        if self._order(process, f"group {number}") or process.pidfd < 0:
-            return
+    def signal_group(self, process: ManagedProcess, number: int) -> bool:
+        """Send one signal to the process group that the command leads, as its terminal would; False as
+        `send`.
+        """
+        if not _is_at_hand(process):
+            return False
         try:
             signal.pidfd_send_signal(process.pidfd, number, None, _WHOLE_GROUP)
         except ProcessLookupError:
-            return
+            pass
         except OSError:  # an older kernel; a group's number is not reused before its leader was reaped
             if process.phase < Phase.EXITED:
                 with contextlib.suppress(OSError):
                     os.killpg(process.pid, number)
-
-    def send(self, process: ManagedProcess, numbers: list[int]) -> None:
-        """Send signals to every process of the tree, once."""
-        if self._order(process, " ".join(map(str, ["tree", *map(int, numbers)]))):
-            return
-        roots, members = self.roots(process)
-        tree.send_all(roots, numbers, extra=members)
-
-    def _order(self, process: ManagedProcess, words: str) -> bool:
-        """Have the shim of a command elsewhere carry out an order; False: the tree is here, and the caller must act.
-
-        An order that cannot be sent is lost, as a signal to an ended process is; stops repeat theirs.
-        """
-        if process.shim is None or not process.shim.stands_in or process.is_orphan:
-            return False
-        with contextlib.suppress(OSError):
-            sockets.send(process.shim.socket, words.encode())
         return True
 
+    def send(self, process: ManagedProcess, numbers: list[int]) -> bool:
+        """Send signals to every process of the tree, once; False where nothing of it is found."""
+        roots, members = self.roots(process)
+        return tree.send_all(roots, numbers, extra=members) > 0
+
+    def end_held_shim(self, process: ManagedProcess, *, after_s: float) -> None:
+        """Kill a shim that was found stopped at every call for so long, although each call continues it, once
+        nothing lives below it.
+
+        Nothing is lost: we hold its descriptors, and the guardian notes the end of the command.
+        """
+        shim = process.shim
+        if shim is None or not wake(shim.pid):
+            process.held_since = 0.0
+            return
+        process.held_since = process.held_since or time.monotonic()
+        is_held = time.monotonic() - process.held_since >= after_s
+        if is_held and all(map(tree.is_dead, tree.descendants([shim.pid]))):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(shim.pid, signal.SIGKILL)  # its link is open, so the pid is still its own
+
     def is_empty(self, process: ManagedProcess) -> bool:
-        """Return whether a walk finds no process; for orphaned commands, which have no shim to report that."""
+        """Return whether a walk finds no process.
+
+        For orphaned commands, which have no shim to report that.
+        """
         return not self.roots(process)[1]
 
     def count(self, process: ManagedProcess) -> int:
-        """Return how many processes live below the shim, the init of a namespace, copiers and zombies not counted."""
+        """Return how many processes live below the shim, the init of a namespace, copiers and zombies not
+        counted.
+        """
         init = _init_of(process)
         return sum(
             pid != init and not tree.is_dead(pid) and not _is_copier(pid)
@@ -114,15 +144,31 @@ class TreeControl:
         )
 
 
-def _is_copier(pid: int) -> bool:
-    """Return whether a process is our copier beside a filter (`native/filter`): it ends some microseconds after the filter.
+def _is_at_hand(process: ManagedProcess) -> bool:
+    """Return whether there is a pidfd of the command, which is opened now if there was no descriptor for
+    it.
+    """
+    if process.pidfd < 0 and process.pid:
+        process.pidfd = open_pidfd(process.pid, process.ticks)
+    return process.pidfd >= 0
 
-    A command may give a process of its own this name; that is then missing in a number which people read, and in nothing else.
+
+def _is_copier(pid: int) -> bool:
+    """Return whether a process is our copier beside a filter (`native/filter`): it ends some microseconds
+    after the filter.
+
+    A command may give a process of its own this name; that is then missing in a number which people read, and
+    in nothing else.
     """
     return read_small(f"/proc/{pid}/comm") == _COPIER_NAME
 
 
 def _init_of(process: ManagedProcess) -> int:
     """Return the init of a sealed command's PID namespace (`sandbox.seal`); 0 where there is none."""
-    pid, _, ticks = (read_small(f"{process.folder}/init") or b"0").partition(b" ")
-    return int(pid) if ticks and start_ticks(int(pid)) == int(ticks) else 0
+    pid, ticks = decoded(read_small(f"{process.folder}/init"), _two_numbers) or (0, 0)
+    return pid if pid > 0 and start_ticks(pid) == ticks else 0
+
+
+def _two_numbers(raw: bytes) -> tuple[int, int]:
+    first, second = map(int, raw.split())
+    return first, second

@@ -1,20 +1,21 @@
 """What happens when a process has written more than its `output_limit`: truncate, block or kill.
 
-`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops reading, so that
-the process waits, until a reader reports what was delivered. Readers learn of a gap from the folder's `gaps` file, which is
-written before the hole is punched. Bytes are moved by `pump`, which calls `check` afterwards.
+`truncate` keeps head and tail and releases the middle by punching holes: offsets stay true. `block` stops
+reading, so that the process waits, until a reader reports what was delivered. Readers learn of a gap from the
+folder's `gaps` file, which is written before the hole is punched. Bytes are moved by `pump`, which calls
+`check` afterwards.
 """
 
 import contextlib
 import os
 from collections.abc import Callable
 
-from outlive.keeper.common.files import read_small, write_whole
 from outlive.keeper.common.kernel import punch_hole
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.protocols.frames import decode_idx
-from outlive.protocols.keeper import CauseCode, Flags, Phase
+from outlive.kernel.files import read_small, write_whole
+from outlive.protocols.frames import decode_gaps, decode_idx, decoded
+from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_unbound
 
 _PAGE = 4096  # bytes: holes begin and end at the blocks of the file system
 _STEP_BYTES = 8 << 20  # released by one call: punching is slow, so it is done seldom
@@ -68,7 +69,9 @@ class OutputLimits:
             self._release(process, stream, begin, end)
 
     def release(self, process: ManagedProcess, out: int, err: int) -> None:
-        """Release output before the offsets (on_limit "block": it was delivered), and let the process go on."""
+        """Release output before the offsets (on_limit "block": it was delivered), and let the process go
+        on.
+        """
         for stream, upto in zip(process.streams, (out, err), strict=False):
             end = min(upto, stream.offset) // _PAGE * _PAGE
             if end > process.released[stream.index]:
@@ -88,7 +91,8 @@ class OutputLimits:
         self._touch(process)
 
     def unbound(self, process: ManagedProcess, limit: int | None) -> None:
-        """Stop waiting for readers: from now on `limit` bytes are kept, and beyond that the middle is released.
+        """Stop waiting for readers: from now on `limit` bytes are kept, and beyond that the middle is
+        released.
 
         Recorded in the folder's `unbound` file before it takes effect, for later supervisors.
         """
@@ -137,7 +141,9 @@ def _first_page(fd: int, last_page: int, ranges: list[tuple[int, int]]) -> int:
 
 
 def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
-    """Return whether every run that begins in a page of the index begins in released output (a hole counts)."""
+    """Return whether every run that begins in a page of the index begins in released output (a hole
+    counts).
+    """
     return all(
         ranges[record.stream][0] <= record.offset < ranges[record.stream][1] for record in decode_idx(page)
     )
@@ -145,15 +151,11 @@ def _is_released(page: bytes, ranges: list[tuple[int, int]]) -> bool:
 
 def unbind(process: ManagedProcess) -> None:
     """Apply what `OutputLimits.unbound` has recorded, if it has."""
-    raw = read_small(f"{process.folder}/unbound")
-    if raw:
-        limit = None if raw == b"-\n" else int(raw)
+    if (found := decoded(read_small(f"{process.folder}/unbound"), decode_unbound)) is not None:
+        (limit,) = found
         process.spec = process.spec._replace(on_limit="truncate", output_limit=limit)
 
 
 def read_gaps(folder: str) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return the released range of each stream; (0, 0) where there is none."""
-    numbers = [int(word) for word in (read_small(f"{folder}/gaps") or b"").split()]
-    if len(numbers) != 4:
-        return (0, 0), (0, 0)
-    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+    return decoded(read_small(f"{folder}/gaps"), decode_gaps) or ((0, 0), (0, 0))

@@ -1,15 +1,18 @@
 """Moves output from pipes and terminals into the log by splice(2): taking and appending are one system call.
 
-So a SIGKILL cannot fall between the two, and after a restart the write offset is the log's size. Before the first bytes of a
-run (the stream changed, or 100 ms passed) a record is appended to the index: written ahead, so that a kill at any point leaves
-nothing to repair. When a stream gets its turn is decided by `round_robin`, what may be kept by `limits`.
+So a SIGKILL cannot fall between the two, and after a restart the write offset is the log's size. Before the
+first bytes of a run (the stream changed, or 100 ms passed) a record is appended to the index: written ahead,
+so that a kill at any point leaves nothing to repair. When a stream gets its turn is decided by `round_robin`,
+what may be kept by `limits`.
 
-Some streams have a relay: a second pipe in which bytes wait between source and log, held by the shim like the source itself.
-A terminal always has one, since splice(2) does not move from a terminal into a file. A pipe gets one as soon as it brings very
-much (decision 130). While splice copies from a pipe into a file it holds the pipe's lock, and a writer spins on that lock
-(`mutex_spin_on_owner`); from pipe to pipe it moves whole pages in no time, and the copying happens while the writer writes.
+Some streams have a relay: a second pipe in which bytes wait between source and log, held by the shim like the
+source itself. A terminal always has one, since splice(2) does not move from a terminal into a file. A pipe
+gets one as soon as it brings very much (decision 130). While splice copies from a pipe into a file it holds
+the pipe's lock, and a writer spins on that lock (`mutex_spin_on_owner`); from pipe to pipe it moves whole
+pages in no time, and the copying happens while the writer writes.
 
-Bytes in a relay are older than bytes in the source. No event reports them: code that leaves some there must come back itself.
+Bytes in a relay are older than bytes in the source. No event reports them: code that leaves some there must
+come back itself.
 """
 
 import contextlib
@@ -66,9 +69,11 @@ def unread_of(stream: Stream) -> int:
 
 
 def offer_relay(stream: Stream) -> None:
-    """Make a relay for a pipe in full flow, and ask the shim to hold it; it is used once the shim has answered `kept`.
+    """Make a relay for a pipe in full flow, and ask the shim to hold it.
 
-    A shim of an earlier version does not answer, and the stream goes on without. Only stdout of a process can have one.
+    It is used once the shim has answered `kept`.
+
+    Only stdout of a process can have one.
     """
     process = stream.process
     if stream.index or stream.offset < _OFFERED_AFTER or process.shim is None or process.shim.is_inside:
@@ -102,7 +107,8 @@ _SHORT_BYTES = 4096  # less than this is little: a line, not a flow
 # A read of a terminal gives at most 4095 bytes, however much it brings (n_tty.c).
 _SHORT_TERMINAL_BYTES = 1024
 _BUSY_BYTES = 32 * 1024  # half a usual pipe in one turn: the pipe is made bigger
-# A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for the same bytes.
+# A stream that brings much is collected until its pipe is half full: fewer turns, doorbells and wake-ups for
+# the same bytes.
 _HALF_PIPE_BYTES = BIG_PIPE_BYTES >> 1
 _REST_STEP_S = 0.00005  # by which a rest grows
 _MOST_REST_S = 0.0008  # far below what a user could notice
@@ -111,7 +117,10 @@ _TERMINAL_BYTES = 128 * 1024  # twice the kernel's flip buffers (`_waiting`)
 
 
 class Pump:
-    """Owns the reading side of every stream. `bells` report each change, `ended` is called at each stream's end."""
+    """Owns the reading side of every stream.
+
+    `bells` report each change, `ended` is called at each stream's end.
+    """
 
     def __init__(
         self,
@@ -142,7 +151,8 @@ class Pump:
         """Move what is there with one splice; False when there was nothing (or nothing can be moved now)."""
         if stream.log < 0 and not self._open_log(stream):
             return False
-        # The record of a new run comes first: without it the bytes would have no time and no place among the streams.
+        # The record of a new run comes first: without it the bytes would have no time and no place among the
+        # streams.
         process = stream.process
         now = self._loop.now_ns
         if (process.run_stream != stream.index or now - process.run_ns >= _RUN_NS) and not self._begin_run(
@@ -261,7 +271,10 @@ class Pump:
             self._bells.touch(process)
 
     def hold(self, stream: Stream) -> None:
-        """Stop reading until `add`; the process waits once its pipe is full. Also called before a descriptor is closed."""
+        """Stop reading until `add`; the process waits once its pipe is full.
+
+        Also called before a descriptor is closed.
+        """
         self._wheel.leave(stream)
 
     def drain(self, process: ManagedProcess) -> bool:
@@ -304,8 +317,8 @@ class Pump:
     def rest(self) -> None:
         """Wait a moment before the next turn when a stream brings much, so that more is collected.
 
-        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was more. So no
-        writer waits for us; a pipe that is full in no time is read without any rest.
+        As long as a pipe takes to be half full: a little longer each time it was less, half as long if it was
+        more. So no writer waits for us; a pipe that is full in no time is read without any rest.
         """
         most, self._most = self._most, 0
         if not most:
@@ -319,10 +332,12 @@ class Pump:
 
 
 def _make_room(stream: Stream, reserve: Reserve) -> bool:
-    """Give up some of the reserve for what an ended command has left in its pipe; return whether there was some.
+    """Give up some of the reserve for what an ended command has left in its pipe.
 
-    That is limited, so that the command that filled the disk can be removed. What a tree writes that is being ended is not: its
-    last writer is waited for, or it would take the room of what it leaves.
+    Return whether there was some.
+
+    That is limited, so that the command that filled the disk can be removed. What a tree writes that is being
+    ended is not: its last writer is waited for, or it would take the room of what it leaves.
     """
     process = stream.process
     if process.phase < Phase.EXITED:
@@ -335,8 +350,9 @@ def _make_room(stream: Stream, reserve: Reserve) -> bool:
 def _waiting(stream: Stream) -> int:
     """Return how many bytes may be on their way at most."""
     if stream.is_terminal:
-        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c). FIONREAD does not
-        # count them, and each read moves them on a little: so read until a read would block.
+        # What was written to a terminal may still be in the kernel's flip buffers (64 KiB, tty_buffer.c).
+        # FIONREAD does not count them, and each read moves them on a little: so read until a read would
+        # block.
         return _TERMINAL_BYTES + unread_bytes(stream.process.fds["r"])
     try:
         return unread_of(stream)

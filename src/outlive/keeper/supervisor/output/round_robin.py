@@ -1,8 +1,9 @@
-"""When a stream is moved: as soon as it brings something, or in turns with others that often bring little: `RoundRobin`.
+"""When a stream is moved: as soon as it brings something, or in turns with others that often bring little:
+`RoundRobin`.
 
-Streams that take turns are not watched meanwhile. A few are moved at a time, one batch after the other. So the loop never
-sleeps, other events are seen at once, and servers get the doorbells of a few streams often, instead of those of all streams
-together (decision 129). Moving itself is the pump's.
+Streams that take turns are not watched meanwhile. A few are moved at a time, one batch after the other. So
+the loop never sleeps, other events are seen at once, and servers get the doorbells of a few streams often,
+instead of those of all streams together (decision 129). Moving itself is the pump's.
 """
 
 import select
@@ -15,8 +16,8 @@ from itertools import islice
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Stream
 
-# How long a round through all streams takes, and the time between two batches, for a few streams and for many of them
-# (chosen with the benchmark of many streams).
+# How long a round through all streams takes, and the time between two batches, for a few streams and for many
+# of them (chosen with the benchmark of many streams).
 _ROUND_S = 0.001
 _LONG_ROUND_S = 0.006
 _MANY = 8
@@ -28,14 +29,14 @@ _EMPTY_TURNS = 4  # turns in a row without bytes: then a stream is watched again
 
 
 class RoundRobin:
-    """Calls `move` with each stream when it is time, in the loop's thread; `move` returns whether there was anything.
+    """Calls `move` with each stream when it is time, in the loop's thread; `move` returns whether there was
+    anything.
 
-    When the last writer of a watched stream has closed, `hung_up` is called instead. A stream is watched, or in the ring, or
-    neither. A chatty stream without others stays watched: there is none to take turns with.
+    When the last writer of a watched stream has closed, `hung_up` is called instead. A stream is watched, or
+    in the ring, or neither. A chatty stream without others stays watched: there is none to take turns with.
     """
 
     def __init__(self, loop: Loop, move: Callable[[Stream], bool], hung_up: Callable[[Stream], None]) -> None:
-        """Begin without streams: an empty ring does not turn."""
         self._loop = loop
         self._move = move
         self._hung_up = hung_up

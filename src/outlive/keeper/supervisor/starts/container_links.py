@@ -1,7 +1,9 @@
-"""Starts inside containers: the runner there does the shim's work, and gets the command's descriptors (decision 121).
+"""Starts inside containers: the runner there does the shim's work, and gets the command's descriptors
+(decision 121).
 
-The runner serves each connection by a process of its own, the shim of one command. It speaks the shim's protocol
-(`guardian.shim`) with a few words more, because it sees neither our files nor our process ids:
+The runner serves each connection by a process of its own, the shim of one command. It speaks the shim's
+protocol (`native/shim/shim_loop.h`) with a few words more, because it sees neither our files nor our process
+ids:
 
   to the shim      terminal ROWS COLS  before `spawn`: the command gets a terminal of the container's own
                    spawn LETTERS FOLDER   X is the spec file, P the `pid` file, F a script in memory (descriptor 3 inside)
@@ -10,7 +12,7 @@ The runner serves each connection by a process of its own, the shim of one comma
                    born LETTERS        the command's process exists and waits: p its pidfd, m its terminal's master
 
 Which container a command runs in is decided by the backend; this module only connects and hands over.
-"""
+"""  # noqa: E501 -- lines of a table, or of another language
 
 import errno
 import os
@@ -19,7 +21,6 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
-from outlive.keeper.common.files import read_small
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
 from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
@@ -27,6 +28,7 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, in_memory, lost_of, open_ends
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel.files import read_small
 from outlive.protocols.frames import pid_line
 
 _RETRY_S = 0.01  # until a busy runner is connected to again
@@ -68,7 +70,10 @@ class ContainerLinks:
         self._give(process, ends, time.monotonic() + _PATIENCE_S)
 
     def _give(self, process: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
-        """Connect, and hand over once the runner has accepted us; a busy one is connected to again until the deadline."""
+        """Connect, and hand over once the runner has accepted us.
+
+        A busy one is connected to again until the deadline.
+        """
         try:
             link = self._dial(process.spec.container)
         except BlockingIOError:
@@ -80,7 +85,7 @@ class ContainerLinks:
         link.process = process
         process.shim = link
         self._challenge.meet(
-            link.socket, lambda words, fds: self._met(link, ends, deadline, words, fds), answers=True
+            link.socket, lambda words, fds, _: self._met(link, ends, deadline, words, fds), answers=True
         )
 
     def _met(
@@ -134,18 +139,14 @@ class ContainerLinks:
         Raises:
             OSError: No process listens; or the listener is not the container's first process (EPERM).
         """
-        is_stand_in = stands_in(self._layout, container)
-        layout = self._layout
-        path = layout.stand_socket(container) if is_stand_in else layout.runner_socket(container)
-        connection = sockets.connect_own(path, names_senders=True)
-        # Nothing inside can reach that path (decision 137). Still, descriptors go to the container's first process only.
-        init = read_small(f"{self._layout.container(container)}/init") or b""
+        connection = sockets.connect_own(self._layout.runner_socket(container), names_senders=True)
+        # Nothing inside can reach that path (decision 137). Still, descriptors go to the container's first
+        # process only.
+        init = read_small(f"{self._layout.container(container)}/init")
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
             connection.close()
             raise OSError(errno.EPERM, "not the runner")
-        link = ShimLink(connection, is_inside=True)
-        link.stands_in = is_stand_in
-        return link
+        return ShimLink(connection, is_inside=True)
 
     def _refuse(self, process: ManagedProcess, ends: dict[str, int], number: int) -> None:
         for fd in ends.values():
@@ -160,11 +161,6 @@ class ContainerLinks:
         for letter in list(process.fds):
             process.close_fd(letter)
         self._failed(process, number, place)
-
-
-def stands_in(layout: Layout, container: str) -> bool:
-    """Return whether a container is reached through a stream: its shims here are proxies for those inside."""
-    return os.path.exists(f"{layout.container(container)}/ferry.json")
 
 
 def _files(process: ManagedProcess) -> dict[str, int]:
@@ -215,5 +211,6 @@ def take_birth(process: ManagedProcess, shim: ShimLink, held: dict[str, int]) ->
         return False
     shim.pid = int(fields[1])
     hit("container.born")
-    line = pid_line(pid, start_ticks(pid), time.time_ns(), boottime_ns(), shim.pid, BOOT_ID.encode())
+    pipe = os.fstat(process.fds["i"]).st_ino if "i" in process.fds else 0
+    line = pid_line(pid, start_ticks(pid), time.time_ns(), boottime_ns(), shim.pid, pipe, BOOT_ID.encode())
     return sockets.send(shim.socket, b"go " + line.rstrip(b"\n"))

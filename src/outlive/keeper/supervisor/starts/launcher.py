@@ -1,8 +1,10 @@
-"""Starting commands: spec into a prepared folder, rename (the commit point), pipes, one message to an idle shim.
+"""Starting commands: spec into a prepared folder, rename (the commit point), pipes, one message to an idle
+shim.
 
 A start that is repeated with the same id starts nothing twice: an id whose folder exists is known.
 
-Whether a command may start is decided by the server; shims come from `shim_pool`, folders from `prepared_folders`.
+Whether a command may start is decided by the server; shims come from `shim_pool`, folders from
+`prepared_folders`.
 """
 
 import errno
@@ -14,7 +16,7 @@ from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.common import sockets
 from outlive.keeper.common.disk import FULL, look_at
-from outlive.keeper.common.files import Journal, read_any, read_end, read_pid, write_prepared
+from outlive.keeper.common.files import Journal, read_end, read_pid
 from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import PassedStdin
@@ -32,8 +34,9 @@ from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel.files import read_all, set_aside, write_prepared
 from outlive.protocols.frames import WITHDRAWN
-from outlive.protocols.keeper import decode_spec, has_steps
+from outlive.protocols.keeper import decode_spec, stored_spec
 
 INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
@@ -44,14 +47,18 @@ _LACKS = {
     "read_only": "The state folder's file system is read-only: nothing is started before it can be written.",
     "folder_gone": "The state folder is gone: nothing can be started.",
 }
-# The places of a failed start that are files of its process folder; none is named where a file could not even take that.
+# The places of a failed start that are files of its process folder; none is named where a file could not even
+# take that.
 _RECORDS = frozenset({"spec", "pid", "record", ""})
 _FDS_PER_PROCESS = 8  # three files, at most three ends of pipes, the shim's link, the pidfd
 _FDS_RESERVED = 200  # for connections and the supervisor's own files
 
 
 def most_processes(limit: int, prepared: int) -> int:
-    """Return how many processes a supervisor with this limit of descriptors keeps; prepared folders hold some of them."""
+    """Return how many processes a supervisor with this limit of descriptors keeps.
+
+    Prepared folders hold some of them.
+    """
     return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
 
 
@@ -84,8 +91,7 @@ class Launcher:
         self._passed_stdin = passed_stdin
         self._containers = containers
         self._prepared = PreparedFolders(loop, layout)
-        # Starts that wait for any shim, and for one that is a fork.
-        self._queue, self._with_steps = pool.waiting, pool.waiting_for_forks
+        self._queue = pool.waiting
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.max_processes = most_processes(limit, self._prepared.descriptors)
 
@@ -130,7 +136,11 @@ class Launcher:
             # The journal first: a committed start that it does not name would not be taken over.
             self._journal.begin(process_id)
             hit("start.journaled")
-            os.rename(prepared.path, folder)
+            try:
+                os.rename(prepared.path, folder)
+            except FileNotFoundError:  # `processes` was removed by hand
+                os.makedirs(self._processes, mode=0o700, exist_ok=True)
+                os.rename(prepared.path, folder)
         except OSError as error:
             self._prepared.give_back(prepared)
             if lent >= 0:
@@ -145,13 +155,11 @@ class Launcher:
         process = ManagedProcess(process_id, folder, spec)
         process.answers.append(answer)
         process.lent = lent
-        process.has_steps = has_steps(raw_spec)
         process.secrets = secrets
         self._open(process, prepared)
 
     def again(self, process: ManagedProcess) -> None:
         """Start a committed process that never executed: the supervisor died before any shim had got it."""
-        process.has_steps = has_steps(read_any(f"{process.folder}/spec"))
         # The folder exists already, so the files are opened and not made.
         prepared = object.__new__(PreparedFolder)
         prepared.path = process.folder
@@ -171,17 +179,21 @@ class Launcher:
         if process.spec.container:
             self._containers.start(process, self._pump)
             return
-        (self._with_steps if process.has_steps else self._queue).append(process)
+        self._queue.append(process)
         self.dispatch()
 
     def dispatch(self) -> None:
         """Give waiting starts to idle shims."""
-        for queue in (self._queue, self._with_steps):
-            while queue:
-                shim = self._pool.take(forked=queue is self._with_steps)
-                if shim is None:
-                    break
-                self._give(queue.popleft(), shim)
+        while self._queue:
+            shim = self._pool.take()
+            if shim is None:
+                break
+            self._give(self._queue.popleft(), shim)
+
+    def give_up_waiting(self) -> None:
+        """Fail the starts that wait for a shim: none can be made."""
+        while self._queue:
+            self._give_up(self._queue.popleft(), None, errno.ENOEXEC, "shim")
 
     def _give(self, process: ManagedProcess, shim: ShimLink) -> None:
         assert process.listener is not None
@@ -206,7 +218,7 @@ class Launcher:
             process.shim = None
             for letter in list(process.fds):
                 process.close_fd(letter)
-            (self._with_steps if process.has_steps else self._queue).appendleft(process)
+            self._queue.appendleft(process)
             return
         finally:
             for fd in ends.values():
@@ -216,20 +228,25 @@ class Launcher:
         for stream in process.streams:
             self._pump.add(stream)
 
-    def _give_up(self, process: ManagedProcess, shim: ShimLink, number: int, place: str) -> None:
+    def _give_up(self, process: ManagedProcess, shim: ShimLink | None, number: int, place: str) -> None:
         for letter in list(process.fds):
             process.close_fd(letter)
         for stream in process.streams:
             stream.is_open = False
-        self._pool.give_back(shim)
+        if shim is not None:
+            self._pool.give_back(shim)
         self._failed(process, number, place)
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:
-    """Open a folder's out, err and idx for writing (idx also for reading); err is -1 until something was written to it.
+    """Open a folder's out, err and idx for writing (idx also for reading).
+
+    Err is -1 until something was written to it.
 
     The logs without O_APPEND, which splice(2) refuses.
     """
+    for name in ("out", "err", "idx"):
+        set_aside(f"{folder}/{name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     out = os.open(f"{folder}/out", flags, 0o600)
     try:
@@ -265,10 +282,15 @@ def known_start(folder: str) -> dict[str, object]:
 
 
 def failed_start(number: int, place: str, *, folder: str = "") -> dict[str, object]:
-    """Translate a shim's `failed` into a reply; `folder` is the process's, whose spec names what the command was to run in."""
+    """Translate a shim's `failed` into a reply; `folder` is the process's, whose spec names what the command
+    was to run in.
+    """
     if place == WITHDRAWN:
         slug = "start_failed"
         text = "The command was cancelled before it was started."
+    elif place == "shim":
+        slug = "start_failed"
+        text = "The keeper cannot execute its own program: nothing ran, and `outlive doctor` says what to do."
     elif place == "pipes":
         slug = "process_limit"
         text = f"No more pipes or terminals can be opened: {os.strerror(number)}."
@@ -283,7 +305,10 @@ def failed_start(number: int, place: str, *, folder: str = "") -> dict[str, obje
         text = f"Nobody answers in the container ({os.strerror(number)}): nothing ran."
     elif place.startswith("sandbox:"):
         slug = "sandbox_unavailable"
-        text = f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): nothing ran."
+        text = (
+            f"The sandbox cannot be made ({place.removeprefix('sandbox:')}: {os.strerror(number)}): "
+            "nothing ran."
+        )
     elif place == "cwd":
         slug = "cwd_missing"
         text = f"The working folder{_named_cwd(folder)} cannot be entered: {os.strerror(number)}."
@@ -305,15 +330,10 @@ def failed_start(number: int, place: str, *, folder: str = "") -> dict[str, obje
 
 def _named_cwd(folder: str) -> str:
     """Return a command's working folder as a word of a sentence; empty where its spec cannot be read."""
-    try:
-        return f" {decode_spec(read_any(f'{folder}/spec')).cwd!r}"
-    except (OSError, ValueError, LookupError, TypeError):
-        return ""
+    spec = stored_spec(read_all(f"{folder}/spec"))
+    return "" if spec is None else f" {spec.cwd!r}"
 
 
 def remembered_spec(folder: str) -> Spec | None:
-    """Read a process folder's spec; None when there is none (the start was never committed)."""
-    try:
-        return decode_spec(read_any(f"{folder}/spec"), with_command=False)
-    except (OSError, ValueError, LookupError, TypeError):
-        return None  # missing or damaged
+    """Read a process folder's spec; None when there is none, or it is damaged."""
+    return stored_spec(read_all(f"{folder}/spec"), with_command=False)

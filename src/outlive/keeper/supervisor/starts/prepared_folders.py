@@ -1,7 +1,7 @@
 """Prepared process folders: made ahead of time, renamed into place at a start: `PreparedFolders`.
 
-Creating files is what slows a start (10 to 200 us each on ext4); renaming a prepared folder costs 14 us. What goes into a
-folder is written by `launcher` and the shim.
+Creating files is what slows a start (10 to 200 us each on ext4); renaming a prepared folder costs 14 us. What
+goes into a folder is written by `launcher` and the shim.
 """
 
 import contextlib
@@ -13,15 +13,17 @@ import time
 from collections import deque
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.files import remove_folder
 from outlive.keeper.common.kernel import spread_folders
 from outlive.keeper.common.sockets import listen_unix
 from outlive.keeper.supervisor.loop import Loop
+from outlive.kernel.files import remove_folder
 
-# Written during a start or an end, when there is no time to make a file; as long as they are empty they are no records.
+# Written during a start or an end, when there is no time to make a file; as long as they are empty they are
+# no records.
 _LATER_FILES = ("spec", "pid", "done")
 _SHELF_FOLDERS = 512  # on one shelf; then another one is begun
-# A shelf is left when making folders there is slow: so many in a row took so long. But not before it has a few.
+# A shelf is left when making folders there is slow: so many in a row took so long. But not before it has a
+# few.
 _SLOW_S = 0.0005
 _SLOW_FOLDERS = 3
 _FEWEST_ON_SHELF = 8
@@ -53,7 +55,6 @@ class PreparedFolder:
     __slots__ = ("idx", "listener", "out", "path")
 
     def __init__(self, path: str) -> None:
-        """Create everything, or nothing: OSError when the disk is full or descriptors run out."""
         self.path = path
         os.mkdir(path, 0o700)
         self.out = self.idx = -1
@@ -76,13 +77,12 @@ class PreparedFolder:
 class PreparedFolders:
     """Keeps some prepared folders, on shelves (parent folders); refilled in slices by the loop.
 
-    Each shelf is in a part of the disk of its own. Before ext4 gives out an inode it looks at every inode nearby that was
-    freed in the last minutes: 20 times slower after some thousand removals (decision 24). If a shelf happens to be in such a
-    part, the next folders go to another one.
+    Each shelf is in a part of the disk of its own. Before ext4 gives out an inode it looks at every inode
+    nearby that was freed in the last minutes: 20 times slower after some thousand removals (decision 24). If
+    a shelf happens to be in such a part, the next folders go to another one.
     """
 
     def __init__(self, loop: Loop, layout: Layout) -> None:
-        """Begin to fill; what an earlier supervisor left is removed when there is time."""
         self._loop = loop
         self._layout = layout
         self._ready: deque[PreparedFolder] = deque()
@@ -141,6 +141,8 @@ class PreparedFolders:
         if self._burst > self._wanted:
             self._wanted = min(self._burst, self._most)
         self._refill_later(_REFILL_S)
+        if self._shelf and not os.path.exists(self._ready[0].path if self._ready else self._shelf):
+            self._forget()  # they were removed by hand
         return self._ready.popleft() if self._ready else self._make()
 
     def replace_one(self) -> None:
@@ -157,6 +159,11 @@ class PreparedFolders:
         folder.listener.close()
         remove_folder(folder.path)
 
+    def _forget(self) -> None:
+        while self._ready:
+            self.give_back(self._ready.popleft())
+        self._shelf = ""
+
     def _make(self) -> PreparedFolder:
         is_slow = self._slow >= _SLOW_FOLDERS and self._on_shelf >= _FEWEST_ON_SHELF
         if not self._shelf or self._on_shelf == _SHELF_FOLDERS or is_slow:
@@ -171,10 +178,11 @@ class PreparedFolders:
         if self._shelf:
             self._old_shelves.append(self._shelf)
         self._old_shelves = [shelf for shelf in self._old_shelves if not _is_removed(shelf)]
-        # A random name: one of an earlier supervisor may still exist, and in a container each has the same pid.
+        # A random name: one of an earlier supervisor may still exist, and in a container each has the same
+        # pid.
         shelf = f"{self._layout.prepared}/{os.urandom(6).hex()}"
         self._shelf = ""  # until it exists: after a failure the next attempt makes another one
-        os.mkdir(shelf, 0o700)
+        os.makedirs(shelf, mode=0o700)
         self._shelf = shelf
         self._on_shelf = self._slow = 0
 

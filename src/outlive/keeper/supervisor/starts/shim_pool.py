@@ -1,8 +1,7 @@
-"""Idle shims, made ahead of time by the guardian and reused (`ShimPool`), and the link to the guardian (`GuardianLink`).
+"""Idle shims, made ahead of time by the guardian and reused (`ShimPool`), and the link to the guardian
+(`GuardianLink`).
 
-There are two kinds of shims: a program of its own, where there is one for this machine (decision 126), and forks of the
-guardian. Commands with steps of a sandbox need a fork; all others may go to either kind. What a busy shim reports is handled
-in `shim_events`.
+What a busy shim reports is handled in `shim_events`.
 """
 
 import contextlib
@@ -17,8 +16,9 @@ from typing import Protocol
 
 from outlive.core.layout import Layout
 from outlive.keeper.common import sockets
+from outlive.keeper.common.kernel import wake
 from outlive.keeper.common.locks import holder_of, retire_lock
-from outlive.keeper.common.spawn import spawn_with_lock
+from outlive.keeper.common.spawn import spawn_keeper
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
@@ -32,11 +32,14 @@ _TICK_S = 1.0
 _HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
 _MIN_IDLE = 16  # idle shims that are kept ready
 _MAX_IDLE = 64  # idle shims that are kept after a burst; the others quit
-# Made in batches: forks of one batch share the pages that the guardian writes between two requests.
+# Asked for in batches: the guardian is woken once for each.
 _MIN_BATCH = 8
 _MAX_BATCH = 16
-# So many starts within the life of one command are a crowd: then throughput matters, not how soon each one begins.
+# So many starts within the life of one command are a crowd: then throughput matters, not how soon each one
+# begins.
 _CROWD = 4
+# Looked at once a second: whether a shim was stopped. A tenth of them, and no fewer than these.
+_LOOKED_AT = 64
 
 
 class GuardianLink:
@@ -57,8 +60,9 @@ class GuardianLink:
             loop: Where sockets and timers are watched.
             layout: The state folder.
             log: Takes one line.
-            connected: Called when a guardian is ready for requests, and when its abilities have changed.
-            home: Knows whether the state folder is still ours, and our record lock: a guardian asks about this very file.
+            connected: Called when a guardian is ready for requests, and when it has `trouble`.
+            home: Knows whether the state folder is still ours, and our record lock: a guardian asks about
+                this very file.
         """
         self._loop = loop
         self._layout = layout
@@ -68,9 +72,8 @@ class GuardianLink:
         self._link: socket.socket | None = None
         # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
         self._is_met = False
-        self._reports_forked = True  # whether it reports `forked`; an older version does not
-        self.can_execute = False  # whether it has a program for shims
-        self._forking = 0  # requests whose links are still open in the guardian
+        self.trouble = ""  # why it could not make the shims that it was asked for last
+        self._spawning = 0  # requests whose links are still open in the guardian
         self.pid = 0
         self._attempts = 0
         self._silent_ticks = 0
@@ -93,9 +96,9 @@ class GuardianLink:
         return self._link is not None
 
     @property
-    def is_forking(self) -> bool:
+    def is_spawning(self) -> bool:
         """Whether the guardian still has links of shims open, so that a shim's death would not close them."""
-        return self._forking > 0 and self._reports_forked
+        return self._spawning > 0
 
     def _connect(self) -> None:
         if self._retired or not self._home.is_here():
@@ -117,18 +120,26 @@ class GuardianLink:
         self._loop.watch(link.fileno(), self._hear)
 
     def _respawn(self) -> None:
-        """Start a guardian unless another is starting; end one that has not come to listen for a long time."""
+        """Start a guardian unless another is starting.
+
+        End one that has not come to listen for a long time.
+        """
         if self.is_leaving:
             return
         holder = holder_of(self._layout.guardian_lock)
         if holder is None:
             try:
-                guardian = spawn_with_lock("guardian", self._layout.root, self._home.pid_lock)
+                home = self._home
+                guardian = spawn_keeper(
+                    "guardian", self._layout.root, program=home.program, lock=home.pid_lock
+                )
             except OSError as error:  # no room for a process, which may pass
                 self._log(f"no guardian can be started now: {error.strerror}")
                 return
             self.spawned.add(guardian)
-        elif holder and self._attempts > _MAX_ATTEMPTS:
+        elif holder and self._attempts <= _MAX_ATTEMPTS:
+            wake(holder)
+        elif holder:
             self._log(f"guardian {holder} does not listen: ending it")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder, signal.SIGKILL)
@@ -144,24 +155,24 @@ class GuardianLink:
             self._loop.unwatch(self._link.fileno())
             self._link.close()
             self._link = None
-            self._forking = 0
+            self._spawning = 0
             self.pid = 0
             self._log("the guardian is gone: starting another")
             self._attempts = 1
             # Not at once: a dying guardian may still hold its lock.
             self._loop.later(_RECONNECT_S, self._connect)
         elif message.startswith(b"hello "):
-            words = message.split()
             self._is_met = True
-            self._reports_forked = b"forked" in words
-            self.can_execute = b"exec" in words
+            self._connected()
+        elif message.startswith(b"useless "):
+            self.trouble = message[8:].decode()
             self._connected()
         elif message.startswith(b"server "):
             pid, ticks = map(int, message.split()[1:])
             self.servers.add((pid, ticks))
             self.spawned.add(pid)  # it becomes a child of ours when its guardian dies
-        elif message == b"forked":
-            self._forking -= 1
+        elif message == b"spawned":
+            self._spawning -= 1
         elif message == b"ping":
             with contextlib.suppress(OSError):
                 sockets.send(self._link, b"pong")
@@ -171,32 +182,33 @@ class GuardianLink:
         if self._link is None:
             return
         self._silent_ticks += 1
+        if self._silent_ticks > 1:
+            wake(self.pid)
         if self._silent_ticks > _HUNG_TICKS:
             self._log(f"guardian {self.pid} does not ping: ending it")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self._silent_ticks = 0
 
-    def fork(self, their_ends: list[int], *, execute: bool = False) -> bool:
-        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now.
-
-        With `execute` the shims are to be the program.
-        """
+    def spawn(self, their_ends: list[int]) -> bool:
+        """Ask for a shim on the other end of each link; False when the guardian cannot be asked now."""
         if self._link is None or not self._is_met:
             return False
         try:
-            is_asked = sockets.send(self._link, b"exec" if execute else b"fork", their_ends)
+            is_asked = sockets.send(self._link, b"spawn", their_ends)
         except OSError:
             return False
-        self._forking += is_asked
+        self.trouble = ""
+        self._spawning += is_asked
         return is_asked
 
     def retire(self, *, is_end: bool) -> None:
         """End the guardian for good; with `is_end` no next keeper is expected.
 
-        A guardian that has met us is asked. Any other has nothing to lose and is killed: it would not read our packet after
-        our end, but start a supervisor again. Processes that cannot be seen from here find the mark in our lock: a guardian
-        of an earlier supervisor that has no lock yet, a supervisor that waits for our end.
+        A guardian that has met us is asked. Any other has nothing to lose and is killed: it would not read
+        our packet after our end, but start a supervisor again. Processes that cannot be seen from here find
+        the mark in our lock: a guardian of an earlier supervisor that has no lock yet, a supervisor that
+        waits for our end.
         """
         self._retired = True
         is_at_home = self._home.is_here()
@@ -207,6 +219,7 @@ class GuardianLink:
         unmet = {*self.spawned, self.pid}
         if self._link is not None and self._is_met and self._ask_to_retire(self._link):
             unmet.discard(self.pid)
+            wake(self.pid)
         elif is_at_home:
             unmet.add(holder_of(self._layout.guardian_lock) or 0)
         for pid in unmet - {0}:
@@ -225,18 +238,10 @@ class ShimListener(Protocol):
     """Acts on what busy shims report."""
 
     def hear(self, shim: ShimLink, message: bytes, fds: list[int]) -> None:
-        """Take a packet of a shim that serves a process, and its descriptors; an empty one is the end of its socket."""
+        """Take a packet of a shim that serves a process, and its descriptors.
 
-
-class _Shelf:
-    """Shims of one kind: the idle ones, and how many are being made."""
-
-    __slots__ = ("coming", "idle")
-
-    def __init__(self) -> None:
-        """Begin empty."""
-        self.idle: deque[ShimLink] = deque()
-        self.coming = 0
+        An empty one is the end of its socket.
+        """
 
 
 class ShimPool:
@@ -251,56 +256,43 @@ class ShimPool:
         self._guardian = guardian
         self._available = available
         self.listener: ShimListener | None = None
-        self._executed = _Shelf()  # also shims of an unknown kind, which an earlier supervisor has left
-        self._forked = _Shelf()
+        self._idle: deque[ShimLink] = deque()
+        self._coming = 0  # shims that are being made
         self.waiting: deque[ManagedProcess] = deque()  # starts that wait for a shim
-        self.waiting_for_forks: deque[ManagedProcess] = deque()  # starts that wait for a fork
         self._is_refill_due = False
-        self._needs_forks = False  # whether a command has had steps of a sandbox
         self._taken = 0  # counts the shims that were taken
+        self._all: deque[ShimLink] = deque()  # those whose link has ended, too, until they are looked at
+        loop.later(_TICK_S, self._look)
 
     def __len__(self) -> int:
         """Return how many are idle."""
-        return len(self._executed.idle) + len(self._forked.idle)
+        return len(self._idle)
 
     @property
     def is_filling(self) -> bool:
-        """Whether shims are being made: until that is done, shims and guardian may hold the links of other shims."""
-        return self._executed.coming + self._forked.coming > 0 or self._guardian.is_forking
+        """Whether shims are being made: until that is done, shims and guardian may hold the links of other
+        shims.
+        """
+        return self._coming > 0 or self._guardian.is_spawning
 
     def fill(self) -> None:
         """Ask for as many shims as are missing."""
-        if self._guardian.can_execute:
-            self._fill(self._executed, _MIN_IDLE, waiting=len(self.waiting))
-            if self._needs_forks:
-                self._fill(self._forked, _MIN_BATCH, waiting=len(self.waiting_for_forks))
-        else:
-            waiting = len(self.waiting) + len(self.waiting_for_forks)
-            self._fill(self._forked, _MIN_IDLE, waiting=waiting)
-
-    def _fill(self, shelf: _Shelf, least: int, *, waiting: int) -> None:
-        missing = least + waiting - len(shelf.idle) - shelf.coming
+        missing = _MIN_IDLE + len(self.waiting) - len(self._idle) - self._coming
         # A few missing ones are not worth a batch of their own, unless they are half of what should be ready.
-        if missing < _MIN_BATCH and (shelf.coming or len(shelf.idle) > least // 2):
+        if missing < _MIN_BATCH and (self._coming or len(self._idle) > _MIN_IDLE // 2):
             return
         pairs = [
             socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(min(missing, _MAX_BATCH))
         ]
-        is_forked = shelf is self._forked
-        asked = bool(pairs) and self._guardian.fork(
-            [theirs.fileno() for _, theirs in pairs], execute=not is_forked
-        )
+        asked = bool(pairs) and self._guardian.spawn([theirs.fileno() for _, theirs in pairs])
         for ours, theirs in pairs:
             theirs.close()
             if not asked:
                 ours.close()
                 continue
             ours.settimeout(0.0)
-            shelf.coming += 1
-            self.adopt(ShimLink(ours, is_forked=is_forked))
-
-    def _shelf_of(self, shim: ShimLink) -> _Shelf:
-        return self._forked if shim.is_forked else self._executed
+            self._coming += 1
+            self.adopt(ShimLink(ours))
 
     def _hear(self, shim: ShimLink, _events: int) -> None:
         """Receive a packet; `listener` acts on those of busy shims."""
@@ -314,7 +306,7 @@ class ShimPool:
         elif not message:
             self._lose(shim)
         elif message.startswith(b"hello ") and not shim.is_inside:
-            self._shelf_of(shim).coming -= 1
+            self._coming -= 1
             shim.pid = int(message[6:])
             self._offer(shim)
 
@@ -323,15 +315,14 @@ class ShimPool:
         shim.socket.close()
         if shim.is_inside:
             return
-        shelf = self._shelf_of(shim)
         if not shim.pid:
-            shelf.coming -= 1
+            self._coming -= 1
             if not self._is_refill_due:  # asking at once, again and again, would keep both processes busy
                 self._is_refill_due = True
                 self._loop.later(_REFILL_S, self._refill)
             return
         with contextlib.suppress(ValueError):
-            shelf.idle.remove(shim)
+            self._idle.remove(shim)
         self.fill()
 
     def _refill(self) -> None:
@@ -339,38 +330,32 @@ class ShimPool:
         self.fill()
 
     def _offer(self, shim: ShimLink) -> None:
-        idle = self._shelf_of(shim).idle
-        if len(idle) >= _MAX_IDLE:
+        if len(self._idle) >= _MAX_IDLE:
             with contextlib.suppress(OSError):
                 sockets.send(shim.socket, b"quit")
             return
-        idle.append(shim)
+        self._idle.append(shim)
         self._available()
 
-    def take(self, *, forked: bool = False) -> ShimLink | None:
-        """Return an idle shim, the one used last, or None (then `available` is called later).
-
-        With `forked` it can carry out the steps of a sandbox.
-        """
-        self._needs_forks = self._needs_forks or forked
-        idle = self._executed.idle if self._executed.idle and not forked else self._forked.idle
-        shim = idle.pop() if idle else None
+    def take(self) -> ShimLink | None:
+        """Return an idle shim, the one used last, or None (then `available` is called later)."""
+        shim = self._idle.pop() if self._idle else None
         if shim is not None:
             self._taken += 1
             shim.taken = self._taken
-        if len(idle) < _MIN_IDLE:
+        if len(self._idle) < _MIN_IDLE:
             self.fill()
         return shim
 
     def give_back(self, shim: ShimLink) -> None:
         """Return a shim to the pool that was not needed."""
-        self._shelf_of(shim).idle.append(shim)
+        self._idle.append(shim)
 
     def release(self, shim: ShimLink) -> None:
         """Have a busy shim let go of its process; packets stay in order, so it may be used again at once.
 
-        If others were started while its command ran, it is asked to interrupt no process when it wakes, least of all this one
-        (decision 131).
+        If others were started while its command ran, it is asked to interrupt no process when it wakes, least
+        of all this one (decision 131).
         """
         shim.process = None
         is_in_crowd = self._taken - shim.taken >= _CROWD
@@ -382,6 +367,20 @@ class ShimPool:
             return
         self._offer(shim)
 
+    def _look(self) -> None:
+        """Continue shims that a command has stopped, of those that were not looked at for the longest time.
+
+        A stopped shim reports no end. It is continued by what is sent to it (`wake_by`,
+        `native/common/kernel.h`), and by what is asked about its process (`endings.tree_control`).
+        """
+        self._loop.later(_TICK_S, self._look)
+        for _ in range(min(max(_LOOKED_AT, len(self._all) // 10), len(self._all))):
+            shim = self._all.popleft()
+            if shim.socket.fileno() >= 0:
+                self._all.append(shim)
+                wake(shim.pid)
+
     def adopt(self, shim: ShimLink) -> None:
         """Watch a shim's socket."""
+        self._all.append(shim)
         self._loop.watch(shim.socket.fileno(), partial(self._hear, shim), select.EPOLLIN)

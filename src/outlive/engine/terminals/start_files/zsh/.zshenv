@@ -12,4 +12,3 @@ if [[ -v ZDOTDIR ]]; then # which may have set it
     OUTLIVE_ZDOTDIR=$ZDOTDIR
 fi
 ZDOTDIR=$__outlive_folder
-unset __outlive_folder

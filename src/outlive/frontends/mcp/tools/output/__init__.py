@@ -1,1 +1,4 @@
-"""How the lean tools read a log: in turns, as lines without noise, and by a pattern. `pages` beside this makes answers of it."""
+"""How the lean tools read a log: in turns, as lines without noise, and by a pattern.
+
+`pages` beside this makes answers of it.
+"""

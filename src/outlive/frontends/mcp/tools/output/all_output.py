@@ -1,7 +1,9 @@
-"""A search through the output of all processes of a project, newest first, as far as one answer has room: `search_all`. Nothing is consumed.
+"""A search through the output of all processes of a project, newest first, as far as one answer has room:
+`search_all`. Nothing is consumed.
 
-The search is the engine's (`engine.output_search`), in slices. Here is decided how long it goes on for one answer, what of it the
-answer has room for, and where the next call goes on. `lean_answers` makes a text of it.
+The search is the engine's (`engine.output_search`), in slices. Here is decided how long it goes on for one
+answer, what of it the answer has room for, and where the next call goes on. `lean_answers` makes a text of
+it.
 """
 
 import asyncio
@@ -23,7 +25,8 @@ from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.plain import Line, strip_ansi
 from outlive.server.search_answers import search_once
 
-# Of one process: a log in which every line matches must not be the whole answer. The mark names the call that shows the rest.
+# Of one process: a log in which every line matches must not be the whole answer. The mark names the call that
+# shows the rest.
 _EACH = 10
 _AT_ONCE = 50  # matches of one slice: about as many as an answer has room for
 _HEADER_CHARACTERS = 160  # that a process's own line takes, about
@@ -81,7 +84,8 @@ class AllFound:
 async def search_all(
     engine: Engine, asked: ReadArguments, pattern: Pattern, *, principal: str, project: str
 ) -> AllFound:
-    """Find lines in the output of all processes of a project, or of the principal with `all_projects`, until the answer is full or the time is up.
+    """Find lines in the output of all processes of a project, or of the principal with `all_projects`, until
+    the answer is full or the time is up.
 
     Raises:
         InvalidRequest: The cursor is none of a search.

@@ -1,4 +1,6 @@
-"""Lines as an agent is shown them: without terminal noise and repetition, binary data as one line or as hexadecimal digits."""
+"""Lines as an agent is shown them: without terminal noise and repetition, binary data as one line or as
+hexadecimal digits.
+"""
 
 from dataclasses import replace
 
@@ -30,7 +32,8 @@ _Pieces = list[tuple[int, bytes]]  # bytes one behind the other, each piece with
 async def prepared(log: OutputLog, lines: list[Line], *, raw: bool) -> list[Line]:
     """Return lines for an answer; those that report an error say so.
 
-    With `raw`, only binary data is changed: it becomes hexadecimal digits, 32 bytes a line, which a text can carry.
+    With `raw`, only binary data is changed: it becomes hexadecimal digits, 32 bytes a line, which a text can
+    carry.
 
     Cancellation: safe; nothing is consumed.
     """
@@ -66,7 +69,8 @@ def _replaced(lines: list[Line], runs: list[BinaryRun], found: list[list[Line]])
 
 
 def joined_binary(log: OutputLog, head: list[Line], tail: list[Line]) -> list[Line] | None:
-    """Return both ends of an output with one mark for the binary data between them; None if it is not all binary.
+    """Return both ends of an output with one mark for the binary data between them; None if it is not all
+    binary.
 
     What lies between was not read: samples of it must be binary, too.
     """

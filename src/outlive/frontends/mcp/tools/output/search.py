@@ -12,8 +12,8 @@ from outlive.protocols.output.matches import Found, Matches, cut_around
 from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.plain import Line
 
-# A search ends after so long or so much, and the answer says where: 1 GiB takes some seconds when little of it matches, and a
-# caller that waits for longer has mostly given up.
+# A search ends after so long or so much, and the answer says where: 1 GiB takes some seconds when little of
+# it matches, and a caller that waits for longer has mostly given up.
 SEARCH_S = 15.0
 _SEARCH_BYTES = 1024 * 1024 * 1024
 # Where one of these is, what is shown of a line is not what was written.
@@ -47,14 +47,15 @@ class Search:
         deadline = clock() + SEARCH_S
         async for turn in turns(log, start, end):
             await self._take(turn)
-            # After the turn was taken: a search that stops here is gone on with behind it, without a line lost or found twice.
+            # After the turn was taken: a search that stops here is gone on with behind it, without a line
+            # lost or found twice.
             self.position = turn.end
             if clock() > deadline or between(start, self.position) >= _SEARCH_BYTES:
                 break
 
     async def _take(self, turn: Turn) -> None:
-        # In a thread, where RE2 holds no lock of Python's: the worst pattern takes a third of a second for a turn. A search that is
-        # cancelled meanwhile is looked at by nothing any more.
+        # In a thread, where RE2 holds no lock of Python's: the worst pattern takes a third of a second for a
+        # turn. A search that is cancelled meanwhile is looked at by nothing any more.
         await in_thread(between(turn.start, turn.end), self._look_through, turn)
 
     def _look_through(self, turn: Turn) -> None:
@@ -65,7 +66,9 @@ class Search:
         self._matches.add(self._found(lines, self._hits(lines)))
 
     def _may_match(self, turn: Turn) -> bool:
-        """Tell whether a line of a turn may match, without making lines of it: most of a long log has no match."""
+        """Tell whether a line of a turn may match, without making lines of it: most of a long log has no
+        match.
+        """
         for stream in (0, 1):
             data = turn.stream(stream).replace(b"\r\n", b"\n")
             # "er\x1b[1mror" is shown as "error": only the stripped lines can tell whether they match.

@@ -1,7 +1,9 @@
-"""Output in turns: what one turn of the event loop reads of a log, ended at a newline where there is one. Nothing is consumed.
+"""Output in turns: what one turn of the event loop reads of a log, ended at a newline where there is one.
 
-The log is read on the loop, whose reader knows up to where it has looked for secrets. What is made of the bytes is made in a thread
-(`in_thread`): half a second for the 128,000 lines that 256 KiB may be.
+Nothing is consumed.
+
+The log is read on the loop, whose reader knows up to where it has looked for secrets. What is made of the
+bytes is made in a thread (`in_thread`): half a second for the 128,000 lines that 256 KiB may be.
 """
 
 import asyncio
@@ -14,7 +16,8 @@ from outlive.engine import OutputChunk, OutputLog
 from outlive.protocols.plain import Line, LineSplitter
 
 TURN_BYTES = 256 * 1024  # what the event loop may read in one turn
-# A page of so few bytes is made on the loop: 5 ms where each line is one character, 0.3 ms where lines are words.
+# A page of so few bytes is made on the loop: 5 ms where each line is one character, 0.3 ms where lines are
+# words.
 _SMALL_BYTES = 2048
 
 _Made = TypeVar("_Made")
@@ -97,7 +100,8 @@ async def turns(log: OutputLog, start: Cursor, end: Cursor) -> AsyncIterator[Tur
         chunks = [one for chunk in read if (one := _within(chunk, ends[chunk.stream])) is not None]
         if not chunks:
             return
-        # The rest is read again with the next turn: at most one line twice, where no state has to be kept between turns.
+        # The rest is read again with the next turn: at most one line twice, where no state has to be kept
+        # between turns.
         chunks[-1] = _whole_lines(chunks[-1])
         after = OutputChunk.after(position, chunks)
         yield Turn(start=position, end=after, chunks=chunks)
@@ -106,7 +110,8 @@ async def turns(log: OutputLog, start: Cursor, end: Cursor) -> AsyncIterator[Tur
 
 
 async def in_thread(size: int, work: Callable[[Unpack[_Arguments]], _Made], *arguments: *_Arguments) -> _Made:
-    """Return what `work` makes of `size` bytes of output: in a thread, unless they are so few that this would take longer.
+    """Return what `work` makes of `size` bytes of output: in a thread, unless they are so few that this would
+    take longer.
 
     Cancellation: safe; `work` must change nothing that others use, since it goes on.
     """
@@ -151,7 +156,8 @@ def _whole_lines(chunk: OutputChunk) -> OutputChunk:
 def _first_bytes(chunk: OutputChunk, size: int) -> OutputChunk:
     if size == chunk.end - chunk.offset:
         return chunk
-    # Redacted spans behind the end do no harm: they are offsets, and are cut to the bytes that they are asked about.
+    # Redacted spans behind the end do no harm: they are offsets, and are cut to the bytes that they are asked
+    # about.
     return OutputChunk(
         stream=chunk.stream,
         offset=chunk.offset,

@@ -58,8 +58,9 @@ function Card({ one }) {
 function Always({ one, isReady }) {
   if (one.always === null) return html`<p class="only-once">Approved once only. ${spelled(one.only_once)}</p>`;
   return html`<details class="always"><summary>Always in this project</summary>
-    <p>From now on nobody is asked when exactly ${one.always.commands.length === 1 ? "this runs" : "these run together"}, with the same programs, variables and profile, below <b>${spelled(one.always.project)}</b>:</p>
+    <p>From now on nobody is asked when exactly ${one.always.commands.length === 1 ? "this runs" : "these run together"}, with the same variables, input and profile, while the files that ${one.always.commands.length === 1 ? "it names" : "they name"} hold what they hold now, below <b>${spelled(one.always.project)}</b>:</p>
     ${one.always.commands.map((words) => html`<pre class="words">${quoted(words)}</pre>`)}
+    <p>What lies in folders, and what a program reads by itself (a build file, settings, tests), may change, and runs as well.</p>
     <p><code>outlive policy always</code> lists what is approved so, <code>outlive policy forget</code> takes it back.</p>
     <button class="yes-always" disabled=${!isReady} onClick=${() => void attempt(() => approve(one, true))}>Approve, now and always</button>
   </details>`;

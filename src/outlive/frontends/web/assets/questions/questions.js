@@ -29,7 +29,7 @@ const watched = new Set();
 
 /** @param {Process} process @returns {boolean} Whether something can be typed into it. */
 export function takesInput(process) {
-  return process.stdin === "pipe" && ["running", "paused"].includes(process.state);
+  return (process.stdin === "pipe" || process.stdio === "pty") && ["running", "paused"].includes(process.state);
 }
 
 /** @param {string} id @param {Question | null} question */

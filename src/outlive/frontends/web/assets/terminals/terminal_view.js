@@ -153,6 +153,7 @@ async function show(id, element) {
       },
       link(isOpen, reason) {
         if (!isOpen) holding.value = { holder: "none", viewers: 1 };
+        if (isOpen && /^(exited|ended)/.test(said.value)) return;
         if (isOpen) said.value = readonly ? "only looks" : "";
         else if (!reason) said.value = "The connection was lost; it goes on where it was.";
         else if (!said.value) said.value = reason;

@@ -23,7 +23,7 @@ const REVOKED = 1008;
  * @property {() => {rows: number, cols: number}} size
  * @property {(message: {type: string, [member: string]: any}) => void} hear Takes each control message of the server.
  * @property {(skipped: {bytes: number, modes: string, at: number}, done: () => void) => void} skip Takes that bytes from `at` on are left out.
- * @property {(isOpen: boolean, reason: string) => void} link Is told whether the terminal is connected; a reason is the last word.
+ * @property {(isOpen: boolean, reason: string) => void} link Is told whether the terminal takes what is typed; a reason is the last word.
  */
 
 /**
@@ -42,13 +42,10 @@ export function attach(id, viewer, { readonly }) {
   let isClosed = false;
   let isResting = false; // hung up, because the page is hidden
   let isHolder = false;
+  /** Whether what lay before this connection is drawn, so that no key is lost from here on; null before the holder is known. @type {boolean | null} */
+  let isLinked = null;
   let wants = readonly ? "watch" : "free"; // on the next connection
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let resting;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let redialling;
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  let hurrying;
+  let [resting, redialling, hurrying] = /** @type {(ReturnType<typeof setTimeout> | undefined)[]} */ ([]);
   let unacknowledged = 0; // bytes that were drawn
   /** @type {WebSocket | null} */
   let socket = null;
@@ -62,15 +59,11 @@ export function attach(id, viewer, { readonly }) {
     if (readonly) query.set("readonly", "1");
     else for (const [name, count] of Object.entries(viewer.size())) query.set(name, String(count));
     const address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/terminal/${encodeURIComponent(id)}?${query}`;
-    old = Infinity;
-    unacknowledged = 0;
+    [old, unacknowledged, isLinked] = [Infinity, 0, null];
     const dialled = new WebSocket(address, ["outlive.terminal.v1", `outlive.token.${token()}`]);
     socket = dialled;
     dialled.binaryType = "arraybuffer";
-    dialled.onopen = () => {
-      wait = FIRST_WAIT_MS;
-      viewer.link(true, "");
-    };
+    dialled.onopen = () => (wait = FIRST_WAIT_MS);
     dialled.onmessage = ({ data }) => socket === dialled && (typeof data === "string" ? told(JSON.parse(data)) : came(new Uint8Array(data)));
     dialled.onclose = ({ code, reason }) => {
       // One that was hung up is not dialled again because its end comes late.
@@ -88,6 +81,7 @@ export function attach(id, viewer, { readonly }) {
   function told(message) {
     if (message.type === "skipped") return skipped(message);
     if (message.cursor) place = parseInt(message.cursor, 10);
+    if (message.type === "gap") came(new Uint8Array()); // what is gone counts as drawn, behind what came before it
     if (message.type === "hello") {
       drawn = place ?? 0;
       old = parseInt(message.end ?? "0", 10);
@@ -96,8 +90,16 @@ export function attach(id, viewer, { readonly }) {
       isHolder = message.holder === "you";
       // After a lost connection: what typed before types again, unless another viewer does by then.
       if (!readonly) wants = isHolder ? "free" : "watch";
+      isLinked ??= false;
     }
     viewer.hear(message);
+    drew(drawn);
+  }
+
+  /** @param {number} upTo */
+  function drew(upTo) {
+    drawn = upTo;
+    if (isLinked === false && drawn >= old) viewer.link((isLinked = true), "");
   }
 
   /** @param {object} message */
@@ -110,7 +112,7 @@ export function attach(id, viewer, { readonly }) {
     const at = place ?? 0;
     const upTo = parseInt(cursor, 10);
     place = upTo;
-    viewer.skip({ bytes, modes, at }, () => (drawn = upTo));
+    viewer.skip({ bytes, modes, at }, () => drew(upTo));
   }
 
   /** For a moment, draw the newest output only: what was typed has to be seen. */
@@ -143,7 +145,7 @@ export function attach(id, viewer, { readonly }) {
     const from = socket;
     place = upTo;
     viewer.write(bytes, () => {
-      drawn = upTo;
+      drew(upTo);
       if (socket !== from) return; // a new connection counts anew
       unacknowledged += bytes.byteLength;
       if (unacknowledged < ACKNOWLEDGED_BYTES) return;
