@@ -401,6 +401,25 @@ def test_a_command_never_runs_without_its_steps(
 
 
 @pytest.mark.root("an ordinary user needs a user namespace")
+@pytest.mark.parametrize("verb", ["pin", "close"])
+def test_a_place_that_goes_meanwhile_needs_no_wall(
+    shims: Callable[..., Shim], verb: str, tmp_path: Path
+) -> None:
+    """Another server removes its folder between open(2) and mount(2): 3 of 100 starts failed."""
+    shim = shims("plain")
+    words = ["/bin/sh", "-c", 'while :; do mkdir "$1"; rmdir "$1"; done', "-", str(tmp_path / "its")]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as comes_and_goes:
+        try:
+            for _ in range(200):
+                shim.spawn("/bin/true", steps=(f"unshare {_NEWNS}", f"{verb} {tmp_path}/its"))
+                shim.spawned()
+                assert shim.ended() == ["exited", "0", "1"]
+                shim.release()
+        finally:
+            comes_and_goes.kill()
+
+
+@pytest.mark.root("an ordinary user needs a user namespace")
 def test_a_sealed_command_that_is_not_there_leaves_nobody(shims: Callable[..., Shim]) -> None:
     """Its sibling fails when all processes of the namespace exist already."""
     shim = shims("plain")

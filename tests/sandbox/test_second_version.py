@@ -24,6 +24,7 @@ _LINUX = shutil.which("linux.uml")
 # Process 1 of the kernel: where systemd would put the keeper of a unit with Delegate= and DelegateSubgroup=.
 _INIT = """\
 #!/bin/bash
+echo "the first program runs"
 export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp/home LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
@@ -103,6 +104,9 @@ def test_limits_hold_in_groups_of_the_second_version(tmp_path: Path) -> None:
         check=False,
         start_new_session=True,
     )
+    if "the first program runs" not in ran.stdout and "put_fp_registers" in ran.stdout:
+        # Its ptrace(2) calls carry registers of a fixed size; those of newer processors (AMX) are larger.
+        pytest.skip("user-mode Linux cannot set this processor's floating point registers: nothing runs")
     assert "exit code 0" in ran.stdout, ran.stdout[-4000:]
     assert "SKIPPED" not in ran.stdout, ran.stdout[-4000:]
     assert f"groups left: {LEAF} \n" in ran.stdout.replace("\r", ""), ran.stdout[-1000:]

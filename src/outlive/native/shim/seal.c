@@ -135,7 +135,7 @@ int mount_empty(const char *path)
     snprintf(name, sizeof name, "/proc/self/fd/%d", place);
     int error = mount("tmpfs", name, "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0") == 0 ? 0 : errno;
     close(place);
-    return error;
+    return error == ENOENT ? 0 : error; /* removed since it was opened: nothing can be mounted on it, or reached by it */
 }
 
 int mount_proc(unsigned long flags, const char *options)
