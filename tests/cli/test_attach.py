@@ -10,6 +10,7 @@ import pytest
 from outlive.cli.foreground.keyboard import DetachKeys
 from outlive.client import Client, InvalidRequest, Process
 from tests.cli.screens import Screen, Stages, needs
+from tests.cli.terminals import on_a_terminal
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, outlive_command
 
@@ -134,6 +135,36 @@ def test_attach_shows_the_last_lines_and_what_follows_and_ends_as_the_command(
         assert attached.stdout.read().endswith(b"100\nend\n")
         assert attached.stderr.read() == b"err\n"
         assert attached.wait(30) == 9
+
+
+_SWITCHED_ON = r"\033[?1049h\033[?25l\033[?1006h\033[?2004h\033[1;31m"
+_SWITCHED_OFF = "\x1b[?2004l\x1b[?1006l\x1b[?25h\x1b[?1049l\x1b[m"
+
+
+@pytest.mark.parametrize("way", ["keys", "TERM", "read-only", "read-only, Ctrl-C"])
+def test_who_leaves_a_program_leaves_its_modes(served: OutliveServer, client: Client, way: str) -> None:
+    process = client.start(f"printf '{_SWITCHED_ON}there'; exec sleep 600", pty=True)
+    words = ["attach", process.process_id, *(["--read-only"] if "read-only" in way else [])]
+    with on_a_terminal(*words, state_dir=served.state_dir) as screen:
+        screen.until("there")
+        if way == "keys":
+            screen.type("\x10\x11")
+        elif "Ctrl-C" in way:
+            screen.type("\x03")
+        else:
+            screen.process.terminate()
+        assert screen.until("\x1b[?1049l").rpartition("there")[2].count(_SWITCHED_OFF) == 1
+        assert screen.end() == {"keys": 0, "read-only, Ctrl-C": -2}.get(way, -15)
+    assert not process.info().is_complete
+
+
+def test_who_leaves_what_it_has_run_leaves_its_modes(served: OutliveServer) -> None:
+    line = f"printf '{_SWITCHED_ON}there'; exec sleep 600"
+    with on_a_terminal("run", "-c", line, state_dir=served.state_dir) as screen:
+        screen.until("there")
+        screen.type("\x10\x11")
+        assert _SWITCHED_OFF in screen.until("goes on")
+        assert screen.end() == 0
 
 
 def test_attach_feeds_a_command_with_an_input_from_a_pipe(served: OutliveServer, client: Client) -> None:

@@ -27,12 +27,16 @@ _COLOURS = st.sampled_from(
 )
 
 
-def _carried(data: bytes, cuts: list[int] | None = None) -> bytes:
+def _read(data: bytes, cuts: list[int]) -> CarriedModes:
     modes = CarriedModes()
-    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts or [])})
+    places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for begin, end in pairwise(places):
         modes.take(data[begin:end])
-    return modes.sequences()
+    return modes
+
+
+def _carried(data: bytes, cuts: list[int] | None = None) -> bytes:
+    return _read(data, cuts or []).sequences()
 
 
 def _newest(data: bytes) -> dict[bytes, bytes]:
@@ -87,7 +91,7 @@ def test_colours_are_those_since_the_newest_reset(parts: list[bytes], cuts: list
         (b"\x1b=\x1b>\x1b[5 q", b"\x1b>\x1b[5 q"),
         (b"\x1b[?25l\x1b[31m\x0e\x1bc\x1b[1m", b"\x1bc\x1b[1m"),
         (b"\x1b[?2004h\x1b[!p", b"\x1b[!p"),
-        (b"\x1b[?1048h\x1b[>4;1m\x1b[?9999h\x1b[12h", b""),
+        (b"\x1b[?1048h\x1b[>4;1m\x1b[?9999h\x1b[12h", b"\x1b[>4;1m"),
     ],
 )
 def test_what_is_carried(data: bytes, wanted: bytes) -> None:
@@ -104,3 +108,37 @@ def test_any_bytes_give_few_and_only_ascii(data: bytes, cuts: list[int]) -> None
     carried = _carried(data.replace(b"\x00", _ESC + b"["), cuts)
     assert carried.isascii()
     assert len(carried) < 3000
+
+
+_DEFAULTS = {b"?25": b"h"}
+
+
+@given(parts=st.lists(st.one_of(_TEXTS, _SWITCHES)), cuts=st.lists(st.integers(0, 5000), max_size=6))
+def test_nothing_is_left_on_and_nothing_else_is_touched(parts: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(parts)
+    undone = _read(data, cuts).undo()
+    is_on = {name for name, how in _newest(data).items() if how != _DEFAULTS.get(name, b"l")}
+    assert _newest(undone) == {name: _DEFAULTS.get(name, b"l") for name in is_on}
+
+
+@pytest.mark.parametrize(
+    ("data", "undone"),
+    [
+        (b"\x1b[?1049h\x1b[?25l\x1b[?1000h\x1b[?1006h", b"\x1b[?1006l\x1b[?1000l\x1b[?25h\x1b[?1049l"),
+        (b"\x1b[?1049h\x1b[?1049l", b""),
+        (b"\x1b[?1049h\x1bc", b""),
+        (b"\x1b[2;20r", b"\x1b7\x1b[r\x1b8"),
+        (b"\x1b[2;20r\x1b[r", b""),
+        (b"\x1b=\x1b[5 q\x1b(0\x0e", b"\x1b(B\x1b[0 q\x1b>\x0f"),
+        (b"\x1b>\x1b(B\x0f", b""),
+        (b"\x1b[1;31mred", b"\x1b[m"),
+        (b"\x1b[1;31mred\x1b[0m", b""),
+        (b"\x1b[>1u\x1b[>5u", b"\x1b[<2u"),
+        (b"\x1b[>1u\x1b[>5u\x1b[<u", b"\x1b[<1u"),
+        (b"\x1b[>1u\x1b[<9u\x1b[<u", b""),
+        (b"\x1b[>4;2m", b"\x1b[>4m"),
+    ],
+)
+def test_what_is_on_is_taken_back(data: bytes, undone: bytes) -> None:
+    for count in (0, len(data)):
+        assert _read(data, [*range(count)]).undo().removeprefix(b"\x18\x1b]8;;\x1b\\") == undone

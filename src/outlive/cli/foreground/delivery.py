@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable
 
@@ -30,13 +31,15 @@ LOG_BYTES = 64 << 20
 _KEPT_STEPS = 3
 _STEP_BYTES = 8 << 20
 _DESCRIPTORS = {"stdout": 1, "stderr": 2}
+_FULL_TERMINAL_S = 1.0  # Ctrl-S, or a window that hangs
 _GONE = frozenset({errno.EPIPE, errno.EIO, errno.EBADF})
 
 
 class Delivery:
-    """Writes items of a follow to stdout and stderr; used by one thread.
+    """Writes items of a follow to stdout and stderr; `take` is for one thread.
 
-    What is written to one whose reader has left is dropped, once `gone` was called.
+    What is written to one whose reader has left is dropped, once `gone` was called. Of a terminal it is kept
+    which modes the command has switched on: `leave_terminal` switches them off.
     """
 
     def __init__(self, process: Process, *, releases: bool, gone: Callable[[Stream], None]) -> None:
@@ -54,6 +57,12 @@ class Delivery:
         self._closed: set[str] = set()
         self._delivered = self._redacted = 0
         self._steps: deque[Cursor] = deque()
+        self._lock = threading.Lock()
+        self._terminals = {number for number in _DESCRIPTORS.values() if os.isatty(number)}
+        if self._terminals:
+            from outlive.protocols.terminal.carried_modes import CarriedModes  # noqa: PLC0415 - start-up time
+
+            self._modes = CarriedModes()
 
     def take(self, item: Output | Gap, screen: Screen | None = None) -> None:
         """Write one item out, through `screen` if there is one; waits for a slow reader."""
@@ -76,6 +85,15 @@ class Delivery:
         """Write to our stdout; False when its reader has left."""
         return self._write(1, data)
 
+    def leave_terminal(self) -> None:
+        """Switch off on our terminal what the command has switched on, and write nothing more.
+
+        For any thread, once; a terminal that takes nothing for a second keeps what it has.
+        """
+        if self._terminals and self._lock.acquire(timeout=_FULL_TERMINAL_S):
+            with contextlib.suppress(OSError):
+                deliver(min(self._terminals), self._modes.undo())
+
     def unbind(self) -> None:
         """Let the command go on without a reader."""
         if self._releases:
@@ -92,7 +110,12 @@ class Delivery:
             CannotPrint: It cannot be written, and the command is not ours to tell.
         """
         try:
-            deliver(descriptor, data)
+            if descriptor in self._terminals:
+                with self._lock:
+                    self._modes.take(data)
+                    deliver(descriptor, data)
+            else:
+                deliver(descriptor, data)
         except OSError as error:
             if error.errno not in _GONE:
                 if not self._releases:

@@ -105,6 +105,9 @@ class ForegroundSession:
         """
         try:
             completion = self._follow(cursor, seen)
+        except BaseException:
+            self._delivery.leave_terminal()
+            raise
         finally:
             self.restore()
             self._delivery.tell_hidden()
@@ -130,6 +133,7 @@ class ForegroundSession:
 
     def leave(self) -> None:
         """End this program and leave the command running; for any thread."""
+        self._delivery.leave_terminal()
         self.restore()
         self._delivery.tell_hidden()
         process_id = self._process.process_id
@@ -152,8 +156,7 @@ class ForegroundSession:
         """Pass a signal on; for the signals' thread."""
         number = received.number
         if self._is_viewer and not (received.by_kernel and number in _TYPED) and number in ENDING:
-            self.restore()
-            die_here(number)
+            self.obey(received)
         match number:
             case signal.SIGWINCH:
                 if self._terminal is not None and self._screen is not None:
@@ -167,6 +170,13 @@ class ForegroundSession:
             case _:
                 with contextlib.suppress(OutliveError):  # it has ended
                     self._send(number, by_terminal=received.by_kernel or self._is_hang_up(number))
+
+    def obey(self, received: Received) -> None:
+        """Do as a signal usually does, our terminal put back before an end; for the signals' thread."""
+        if received.number in ENDING:
+            self._delivery.leave_terminal()
+            self.restore()
+        die_here(received.number)
 
     def _send(self, number: int, *, by_terminal: bool) -> None:
         # What ends programs and was sent to us, or to our group as hosts do at a timeout, is for all that the

@@ -64,8 +64,7 @@ def attach_command(
             is_elsewhere=far_url() is not None or info.location is not None,
             shows_raw=None if may_show_raw(layout) else False,
         )
-        if not read_only:
-            EarlySignals(terminal).pass_on(session.heed)
+        EarlySignals(terminal).pass_on(session.obey if read_only else session.heed)
         if types:
             session.begin()
             _feed_or_redraw(process, session, is_typed=terminal is not None, has_terminal=has_terminal)

@@ -1,13 +1,13 @@
-"""What skipped output has changed in a terminal: `CarriedModes`, so that the output behind it is drawn as it
-was meant. Pure.
+"""What output has changed in a terminal: `CarriedModes`. Pure.
 
 A viewer that skips a part of the output keeps its terminal as it is. But the part may have switched a mode
 (the alternate screen, the mouse, bracketed paste), the scroll region, a character set or the colours. The
-last of each is kept here, and given as escape sequences. What only moves the cursor or draws is not: the
-skipped part is not on the screen.
+last of each is kept here, and given as escape sequences, so that the output behind it is drawn as it was
+meant. What only moves the cursor or draws is not: the skipped part is not on the screen. A person who leaves
+a running program gets back a terminal without what the program has switched on: `undo`.
 
-Sequences and modes: ECMA-48 (5th edition, sections 8.3.106 SM, 8.3.117 SGR) and xterm's control sequences
-(DECSET, DECSTBM, DECSCUSR, DECKPAM, RIS).
+Sequences and modes: ECMA-48 (5th edition, sections 8.3.106 SM, 8.3.117 SGR), xterm's control sequences
+(DECSET, DECSTBM, DECSCUSR, DECKPAM, RIS, XTMODKEYS) and kitty's keyboard protocol (CSI > u, CSI < u).
 """
 
 import re
@@ -21,17 +21,20 @@ _PRIVATE = frozenset(
 )
 # One mode in three numbers: the last of them counts for all.
 _SCREEN = b"1049"
+_ON_BY_DEFAULT = frozenset({b"?7", b"?25"})  # lines wrap, and the cursor is seen
 _ALIASES = {b"47": _SCREEN, b"1047": _SCREEN}
 # SGR is looked for separately: in coloured output it is nearly all there is (70 ms for 16 MB with this look
 # ahead, 170 without).
 _MODE = re.compile(
     rb"\x1b(?!\[[0-9;:]*m)(?:\[(?P<private>\?)?(?P<numbers>[0-9;]{1,48})(?P<switch>[hl])"
     rb"|(?P<region>\[[0-9;]{0,12}r)|(?P<cursor>\[[0-9]? q)|(?P<soft>\[!p)|(?P<reset>c)|(?P<keypad>[=>])"
-    rb"|(?P<set>[()])(?P<letter>[0-9A-Z]))"
+    rb"|(?P<set>[()])(?P<letter>[0-9A-Z])|(?P<keys>\[>4(?:;[0-9])?m)|(?P<push>\[>[0-9]{0,3}u)"
+    rb"|\[<(?P<pop>[0-9]{0,2})u)"
 )
 _COLOUR = re.compile(rb"\x1b\[([0-9;:]{0,60})m")
 _END_BYTES = 4096  # at the end of a piece: the newest colours are here, or nearly nowhere
 _MOST_COLOURS = 32  # since the newest reset; each sets some attributes
+_MOST_PUSHED = 8  # terminals keep some too, and drop the oldest
 # CAN ends a sequence that the skip cut in two (ECMA-48, section 8.3.6); a link that was open is closed (OSC
 # 8).
 _PRELUDE = b"\x18\x1b]8;;\x1b\\"
@@ -40,12 +43,13 @@ _PRELUDE = b"\x18\x1b]8;;\x1b\\"
 class CarriedModes:
     """The newest state of each mode in the pieces that were taken, oldest piece first."""
 
-    __slots__ = ("_colours", "_rest", "_shift", "_states")
+    __slots__ = ("_colours", "_pushed", "_rest", "_shift", "_states")
 
     def __init__(self) -> None:
         self._rest = b""  # the end of the piece before, in which a sequence may have begun
         self._states: dict[bytes, bytes] = {}  # what it is about: the sequence; the newest is the last one
         self._colours: list[bytes] = []
+        self._pushed: list[bytes] = []  # kitty's stack of keyboard modes
         self._shift = b""
 
     def take(self, data: bytes) -> None:
@@ -54,17 +58,18 @@ class CarriedModes:
         Costs 1 ms for 256 KiB of coloured lines, at most 4 KiB of memory for any number of pieces.
         """
         data = self._rest + data
-        begin = 0  # behind the newest reset
+        begin = end = 0  # behind the newest reset, and behind the last sequence
         for found in _MODE.finditer(data):
             self._switch(found)
+            end = found.end()
             if found.lastgroup in {"soft", "reset"}:
                 begin = found.end()
         self._colour(data, begin)
         shifts = max(data.rfind(b"\x0e", begin), data.rfind(b"\x0f", begin))
         if shifts >= 0:
             self._shift = data[shifts : shifts + 1]
-        # From the last ESC on: a sequence that is whole there is read twice, which changes nothing.
-        start = data.rfind(b"\x1b", max(0, len(data) - LONGEST_BYTES))
+        # From the last ESC on: a colour that is whole there is read twice, which changes nothing.
+        start = data.rfind(b"\x1b", max(end, len(data) - LONGEST_BYTES))
         self._rest = data[start:] if start >= 0 else b""
 
     def leave_out(self) -> None:
@@ -73,7 +78,21 @@ class CarriedModes:
 
     def sequences(self) -> bytes:
         """Return what to write to a terminal, so that it is as the pieces would have left it."""
-        return b"".join((_PRELUDE, *self._states.values(), self._shift, *self._colours))
+        return b"".join((_PRELUDE, *self._states.values(), *self._pushed, self._shift, *self._colours))
+
+    def undo(self) -> bytes:
+        """Return what to write to a terminal, so that nothing of the pieces is left on; b"" if nothing is."""
+        off = []
+        if self._pushed:
+            off.append(b"\x1b[<%du" % len(self._pushed))
+        for name, sequence in reversed(self._states.items()):
+            off.append(_off(name, sequence))
+        if self._shift == b"\x0e":
+            off.append(b"\x0f")
+        if self._colours and self._colours[-1] not in {b"\x1b[m", b"\x1b[0m"}:
+            off.append(b"\x1b[m")
+        undone = b"".join(off)
+        return _PRELUDE + undone if undone else b""
 
     def _switch(self, found: re.Match[bytes]) -> None:
         match found.lastgroup:
@@ -89,6 +108,13 @@ class CarriedModes:
                 self._put(b"keypad", found[0])
             case "letter":
                 self._put(found["set"], found[0])
+            case "keys":
+                self._put(b"keys", found[0])
+            case "push":
+                self._pushed.append(found[0])
+                del self._pushed[:-_MOST_PUSHED]
+            case "pop":
+                del self._pushed[max(0, len(self._pushed) - int(found["pop"] or 1)) :]
             case _:
                 self._begin_anew(found[0])
 
@@ -103,6 +129,7 @@ class CarriedModes:
         """Forget everything before a reset of the terminal (RIS, DECSTR)."""
         self._states.clear()
         self._colours.clear()
+        self._pushed.clear()
         self._shift = b""
         self._states[b"reset"] = reset
 
@@ -117,3 +144,23 @@ class CarriedModes:
                 self._colours.clear()
             self._colours.append(found[0])
         del self._colours[:-_MOST_COLOURS]
+
+
+def _off(name: bytes, sequence: bytes) -> bytes:
+    """Return what takes one state back; b"" for the state that a terminal begins with."""
+    match name:
+        case b"region":
+            return b"" if sequence[2:-2] == b"\x1b[r" else b"\x1b7\x1b[r\x1b8"
+        case b"cursor":
+            return b"\x1b[0 q"
+        case b"keypad":
+            return b"\x1b>" if sequence == b"\x1b=" else b""
+        case b"(" | b")":
+            return b"" if sequence.endswith(b"B") else b"\x1b" + name + b"B"
+        case b"keys":
+            return b"\x1b[>4m"
+        case b"reset":
+            return b""
+        case _:
+            default = b"h" if name in _ON_BY_DEFAULT else b"l"
+            return b"" if sequence.endswith(default) else sequence[:-1] + default
