@@ -69,6 +69,33 @@ def test_input_of_a_terminal_ends_by_the_end_of_file_character(house: House) -> 
     assert house.out(process_id) == b"typed\r\ntyped\r\n"
 
 
+_LONG = b"x" * 4095  # n_tty: a buffer of 4096 bytes, one of which ends the line
+
+
+def test_a_line_that_its_terminal_would_cut_is_refused(house: House) -> None:
+    process_id = house.start("/bin/sh", "-c", "stty -echo; echo ready; exec wc -c", stdio="pty", stdin="pipe")
+    house.wait_output(process_id, len("ready\r\n"))
+    for piece in (_LONG + b"x", b"x\n" + _LONG + b"x\n", _LONG + b"x" + _LONG):
+        with pytest.raises(KeeperRefused, match="line_too_long"):
+            house.client.ask("write", payload=piece, id=process_id)
+    house.client.ask("write", payload=_LONG + b"\n" + _LONG, id=process_id)
+    with pytest.raises(KeeperRefused, match="line_too_long"):
+        house.client.ask("write", payload=b"x\n", id=process_id)
+    house.client.ask("write", payload=b"\n", id=process_id)
+    house.client.ask("close_stdin", id=process_id)
+    house.client.wait_done(process_id)
+    assert house.out(process_id) == b"ready\r\n8192\r\n"
+
+
+def test_a_program_that_takes_keys_takes_lines_of_any_length(house: House) -> None:
+    line = "stty raw -echo; echo ready; exec head -c 20000 | wc -c"
+    process_id = house.start("/bin/sh", "-c", line, stdio="pty", stdin="pipe")
+    house.wait_output(process_id, len("ready\n"))
+    house.client.ask("write", payload=b"x" * 20_000, id=process_id)
+    house.client.wait_done(process_id)
+    assert house.out(process_id) == b"ready\n20000\n"
+
+
 def test_writing_without_an_input_is_refused(house: House) -> None:
     process_id = house.start("/bin/sleep", "60")
     with pytest.raises(KeeperRefused, match="stdin_closed"):

@@ -167,6 +167,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             CommandRefused,
             "Ask for the server's default profile or a stronger one; only an administrator may go below it.",
         ),
+        "line_too_long": (LimitExceeded, "Write shorter lines, or have the command read a file or a pipe."),
         "stdin_full": (LimitExceeded, "The process does not read its input: wait and write again."),
         "no_terminal": (InvalidState, 'Only a process started with "pty": true has a window size.'),
         "not_holder": (InvalidState, 'Take the terminal over first: {"type":"hold","over":true}.'),

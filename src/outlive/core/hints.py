@@ -271,6 +271,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
             "The profile that was asked for, or that of the process to act on, is weaker than this "
             "caller may choose."
         ),
+        "line_too_long": "A terminal that reads whole lines takes 4095 bytes of each; nothing was written.",
         "stdin_full": "The process has not read its input for 30 s; the details tell what is in.",
         "no_terminal": "The process does not run in a terminal.",
         "not_holder": (

@@ -60,6 +60,7 @@ STATUS: Mapping[str, int] = MappingProxyType(
         "command_incomplete": 422,
         "process_ended": 409,
         "stdin_closed": 409,
+        "line_too_long": 422,
         "stdin_full": 503,
         "stdin_lost": 409,
         "secrets_lost": 409,

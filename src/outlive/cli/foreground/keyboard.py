@@ -16,9 +16,10 @@ from collections.abc import Callable
 from outlive.cli.foreground.signals import Suspension
 from outlive.cli.foreground.terminal import LeaveWatch, OwnTerminal, Screen, ignores_stop, look_at
 from outlive.cli.output import show_error
-from outlive.client import OutliveError, Process
+from outlive.client import LimitExceeded, OutliveError, Process
 from outlive.core.errors import InvalidRequest
 
+_BELL = b"\a"
 _CTRL_MARKS = {"@": 0, "[": 27, "\\": 28, "]": 29, "^": 30, "_": 31}
 
 
@@ -157,15 +158,15 @@ class Keyboard:
         pid = self._pid
         inner = None if pid is None else look_at(pid)
         if pid is None or inner is None or not inner.suspend_key or inner.suspend_key not in data:
-            self._process.write(data)
+            self._write(screen, data)
             return b""
         first, key, rest = data.partition(inner.suspend_key)
         if inner.has_own_jobs or ignores_stop(pid):
-            self._process.write(first + key)
+            self._write(screen, first + key)
             return rest
         watch = LeaveWatch()
         with screen.watched(watch):
-            self._process.write(first + key)
+            self._write(screen, first + key)
             self._wait_for(lambda: watch.has_left, _LEAVES_S if not inner.makes_signal else _SETTLES_S)
             if watch.has_left:
                 self._wait_for(lambda: watch.has_entered, _SETTLES_S)
@@ -173,6 +174,14 @@ class Keyboard:
                 self._suspension.suspend(whole_group=True)
                 self.fit()
         return rest
+
+    def _write(self, screen: Screen, data: bytes) -> None:
+        try:
+            self._process.write(data)
+        except LimitExceeded as error:
+            if error.code != "line_too_long":
+                raise
+            screen.take(_BELL)  # as terminals say of a key that they do not take
 
     @staticmethod
     def _wait_for(has_happened: Callable[[], bool], seconds: float) -> None:

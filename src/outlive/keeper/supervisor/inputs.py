@@ -19,6 +19,7 @@ import fcntl
 import os
 import select
 import socket
+import termios
 from collections.abc import Callable
 
 from outlive.keeper.common import sockets
@@ -31,6 +32,12 @@ _MAX_WAITING_BYTES = 4 << 20  # for one process; what would exceed it is refused
 _BUSY_BYTES = 256 * 1024
 _BUSY_PIPE_BYTES = 1024 * 1024
 _END_OF_FILE = b"\x04"  # VEOF (termios(3)): the key that ends the input of a program at a terminal
+# A terminal that reads whole lines drops in silence what a line has beyond that (termios(3), canonical mode).
+_LONGEST_LINE_BYTES = 4095
+_LFLAG, _CC = 3, 6  # places in what tcgetattr returns
+_ENDS = (
+    termios.VEOF, termios.VEOL, termios.VEOL2, termios.VKILL, termios.VINTR, termios.VQUIT, termios.VSUSP
+)  # fmt: skip
 
 
 class Inputs:
@@ -46,6 +53,10 @@ class Inputs:
             return
         if sum(len(view) for view, _ in process.inputs) + len(data) > _MAX_WAITING_BYTES:
             answer({"error": "stdin_full", "message": "The process does not read its input."})
+            return
+        if "m" in process.fds and not _fits(process, data):
+            text = f"The terminal takes {_LONGEST_LINE_BYTES} bytes of a line now: nothing was written."
+            answer({"error": "line_too_long", "message": text})
             return
         process.inputs.append((memoryview(data), answer))
         if len(process.inputs) == 1:
@@ -130,6 +141,27 @@ class Inputs:
                 self._push(process)
 
         self._loop.watch(fd, ready, select.EPOLLOUT)
+
+
+def _fits(process: ManagedProcess, data: bytes) -> bool:
+    """Tell whether the terminal takes all of `data`; counts the line that is typed there.
+
+    Keys that erase a character are counted as characters.
+    """
+    try:
+        attributes = termios.tcgetattr(process.fds["m"])
+    except termios.error:  # hung up: the write says so
+        return True
+    if not attributes[_LFLAG] & termios.ICANON:
+        process.typed_bytes = 0
+        return True
+    ends = {*b"\r\n", *b"".join(attributes[_CC][place] for place in _ENDS)}
+    first, *others = data.translate(bytes(10 if one in ends else 32 for one in range(256))).split(b"\n")
+    sizes = [process.typed_bytes + len(first), *map(len, others)]
+    if max(sizes) > _LONGEST_LINE_BYTES:
+        return False
+    process.typed_bytes = sizes[-1]
+    return True
 
 
 _MAX_LENT = 256  # outside of commands: there are never more starts on their way at once

@@ -145,6 +145,7 @@ class ManagedProcess:
         "ticks",
         "timeout_timer",
         "told",
+        "typed_bytes",
     )
 
     def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
@@ -182,6 +183,7 @@ class ManagedProcess:
         self.run_ns = 0
         self.released = [0, 0]
         self.inputs: list[tuple[memoryview, Answer]] = []
+        self.typed_bytes = 0  # of a line that is not ended, at a terminal that reads whole lines
         self.answers: list[Answer] = []
         self.kill_timer: Timer | None = None
         self.timeout_timer: Timer | None = None

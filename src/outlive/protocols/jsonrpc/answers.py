@@ -79,6 +79,7 @@ ERROR_NUMBERS: Mapping[str, int] = MappingProxyType(
         "approval_limit": _FAILED,
         # The process or its terminal does not allow it.
         "stdin_closed": _INVALID_PARAMS,
+        "line_too_long": _INVALID_PARAMS,
         "stdin_full": _FAILED,
         "stdin_lost": _FAILED,
         "secrets_lost": _FAILED,
