@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.mcp.tools.table import LEAN_TOOLS
-from outlive.protocols.plain import Line, LineSplitter, strip_ansi
+from outlive.protocols.plain import CleanText, Line, LineSplitter, plain_text, strip_ansi
 
 _PIECES = st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=20)), max_size=20)
 
@@ -78,6 +78,14 @@ def test_what_is_no_longer_kept_is_said() -> None:
 )
 def test_terminal_noise_is_stripped(text: str, plain: str) -> None:
     assert strip_ansi(text) == plain
+
+
+@pytest.mark.parametrize("string", ["]0;a title", "P+q544e", "_Gf=100", "^private", "Xstring"])
+def test_a_string_that_its_program_has_not_ended_swallows_no_other_line(string: str) -> None:
+    assert plain_text(f"a\n\x1b{string}\nError: all of it\n") == "a\n\nError: all of it\n"
+    assert plain_text(f"\x1b{string}\x18b\x1b{string}\x1ac\x1b{string}\x1b[1md") == "bcd"
+    clean = CleanText()
+    assert clean.feed(0, f"\x1b{string}\nnext\n".encode()) == b"\nnext\n"
 
 
 @given(st.text(max_size=100))

@@ -15,11 +15,15 @@ from dataclasses import dataclass
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
 
-# ECMA-48 control sequences, OSC and other strings, two-character escapes; then control characters except \b
-# \t \n \r.
+# Strings to the terminal (ECMA-48, 8.3.27 DCS, 8.3.89 OSC, 8.3.143 SOS, 8.3.94 PM, 8.3.2 APC): they show
+# nothing. A program that died in one has no end to it: CAN, SUB or the end of the line is one.
+CONTROL_STRING = (
+    r"\x1b(?:\][^\x07\x1b\n\x18\x1a]*(?:\x07|\x1b\\|[\x18\x1a])?"
+    r"|[PX^_][^\x1b\n\x18\x1a]*(?:\x1b\\|[\x18\x1a])?)"
+)
+# These, ECMA-48 control sequences, two-character escapes; then control characters except \b \t \n \r.
 _ANSI = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?|[ -/]*[0-~]?)"
-    r"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
+    CONTROL_STRING + r"|\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~]?)|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"
 )
 
 

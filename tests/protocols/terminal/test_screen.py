@@ -1,5 +1,6 @@
 """What a person sees: drawn from the newest bytes, whatever they are."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,11 @@ def test_what_is_said_to_the_terminal_itself_is_not_seen() -> None:
     said = b"\x1bP+q544e\x1b\\\x1b[>4;2m\x1b]0;title\x07\x1b]133;A;aid=x\x07\x1b[?2004h\x1b[>c\x1b[?12$p"
     said += b"\x1b[?4m\x1b[?25h\x1b[1;2;3A"
     assert draw(said + b"seen", rows=2, cols=20) == "seen"
+
+
+@pytest.mark.parametrize("string", [b"]0;a title", b"P+q544e", b"_Gf=100", b"^private", b"Xstring"])
+def test_a_string_that_its_program_has_not_ended_swallows_no_other_line(string: bytes) -> None:
+    assert draw(b"\x1b" + string + b"\r\nError: all of it", rows=3, cols=20) == "\nError: all of it"
 
 
 _codes = st.sampled_from(

@@ -8,9 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-# Strings to the terminal that pyte would print (DCS, SOS, PM, APC), and private sequences that it would
-# misread.
-_STRINGS = re.compile(rb"\x1b[PX^_][^\x1b]*(?:\x1b\\)?|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[ -/]+[@-~]")
+from outlive.protocols.plain import CONTROL_STRING
+
+# Strings to the terminal, which pyte would print or never see the end of, and private sequences that it
+# would misread.
+_STRINGS = re.compile(CONTROL_STRING.encode() + rb"|\x1b\[[<=>][0-?]*[ -/]*[@-~]|\x1b\[[0-?]*[ -/]+[@-~]")
 _SEQUENCE = re.compile(rb"(\x1b\[[0-?]*[@-~])")  # ECMA-48, 5.4
 _ALTERNATE = re.compile(rb"\x1b\[\?(?:1049|1047|47)([hl])\Z")
 _MAX_CELLS = 1000  # rows or columns: a larger window would make drawing slow, and no display has one
