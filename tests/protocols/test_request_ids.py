@@ -1,5 +1,6 @@
 """The ids of requests that are no JSON."""
 
+import itertools
 import json
 
 import pytest
@@ -77,8 +78,13 @@ def test_no_bytes_are_an_accident(body: bytes) -> None:
         (b'[{"id": 7}, ', None),
         (b"}", None),
         (b"", None),
-        (b'{"x": "' + b"y" * 70_000 + b'", "id": 7,', None),
+        (b'{"x": "' + b"y" * 70_000 + b'", "id": 7,', 7),
+        (b'{"x": "' + b"\\n" * 1_000_000 + b'", "id": 7,', 7),
+        (b'{"x": [' + b"{}," * 20_000 + b'{}], "id": 7,', 7),
+        (b'{"x": "' + b"y" * (4 << 20) + b'", "id": 7,', None),
+        (b'{"x": [' + b"{}," * 40_000 + b'{}], "id": 7,', None),
     ],
+    ids=itertools.count(),
 )
-def test_only_the_outermost_member_in_the_first_64_kib_counts(body: bytes, found: str | int | None) -> None:
+def test_only_the_outermost_member_in_the_first_4_mib_counts(body: bytes, found: str | int | None) -> None:
     assert find_request_id(body) == found

@@ -1,10 +1,12 @@
 """The id of a JSON-RPC request in bytes that are no JSON: `find_request_id`. Pure; standard library only."""
 
 import re
+from itertools import islice
 
-# What is looked through for an id. One token of JSON takes 0.2 us, and nothing else runs meanwhile: 15 ms at
-# the worst.
-_SCANNED_BYTES = 64 * 1024
+# What is looked through for an id; nothing else runs meanwhile. 65,536 tokens of JSON take 15 ms, 4 MiB of
+# one text or of numbers 20 to 50 ms.
+_SCANNED_BYTES = 4 * 1024 * 1024
+_SCANNED_TOKENS = 64 * 1024
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}"]', re.DOTALL)
 _ID_VALUE = re.compile(
     rb'\s*:\s*(?:(-?(?:0|[1-9][0-9]{0,17}))(?=[\s,}])|"((?:[^"\\\x00-\x1f]++|\\["\\/])*+)")'
@@ -12,15 +14,15 @@ _ID_VALUE = re.compile(
 _ESCAPE = re.compile(rb"\\(.)")
 
 
-def find_request_id(body: bytes) -> str | int | None:
-    """Return the id of a request that is no JSON, where it stands in the first 64 KiB; None for none.
+def find_request_id(body: bytes | bytearray) -> str | int | None:
+    """Return the id of a request that is no JSON, where it stands in its first 4 MiB; None for none.
 
     Never raises.
 
     What counts is the first member `id` of the outermost object, behind whatever is whole.
     """
     depth = 0
-    for token in _TOKEN.finditer(body, 0, _SCANNED_BYTES):
+    for token in islice(_TOKEN.finditer(body, 0, _SCANNED_BYTES), _SCANNED_TOKENS):
         match token[0]:
             case b"{" | b"[":
                 depth += 1

@@ -172,6 +172,21 @@ def test_what_is_no_request_and_bytes_is_refused(frame: bytes) -> None:
     assert isinstance(parse_binary(frame), RequestRefusal)
 
 
+@pytest.mark.promise("M.ids")
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"jsonrpc":"2.0","id":7,"method":"list"}',
+        b'{"id":7,"method":"write", oops}\nx',
+        b'{"method":"write","params":{"x":"\xff"},"id":7}\nx',
+    ],
+)
+def test_the_refusal_of_a_binary_frame_has_its_id(frame: bytes) -> None:
+    refused = parse_binary(frame)
+    assert isinstance(refused, RequestRefusal)
+    assert refused.request_id == b"7"
+
+
 @given(frame=st.binary(max_size=300))
 def test_no_binary_frame_raises(frame: bytes) -> None:
     assert isinstance(parse_binary(frame), Request | RequestRefusal)

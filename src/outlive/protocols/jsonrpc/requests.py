@@ -5,6 +5,7 @@ A frame is one request, one refusal, or a batch of both. Parameters stay undecod
 them once the method is known. The URL is `?session_id=…&cursor=…&output=…` (promise S0.14).
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -110,19 +111,17 @@ def parse_binary(frame: bytes | bytearray) -> Request | RequestRefusal:
     # The first newline ends the JSON, since JSON text of a request on one line contains none.
     end = frame.find(b"\n")
     head, payload = frame[:end] if end >= 0 else b"", memoryview(frame)[end + 1 :]
-    refusal = RequestRefusal(
-        request_id=NULL_ID,
+    if head.startswith(b"{"):
+        with contextlib.suppress(UnicodeDecodeError):
+            request = parse_frame(head.decode())
+            if isinstance(request, Request):
+                return msgspec.structs.replace(request, payload=payload)
+            if isinstance(request, RequestRefusal):
+                return request
+    return RequestRefusal(
+        request_id=_found_id(frame),
         error=ProtocolViolation("binary_frame", "A binary frame begins with the JSON text of one request."),
     )
-    if not head.startswith(b"{"):
-        return refusal
-    try:
-        request = parse_frame(head.decode())
-    except UnicodeDecodeError:
-        return refusal
-    if isinstance(request, Batch):
-        return refusal
-    return msgspec.structs.replace(request, payload=payload) if isinstance(request, Request) else request
 
 
 def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
@@ -134,8 +133,7 @@ def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
     except (msgspec.DecodeError, RecursionError) as error:
         # msgspec names the byte; a nesting that is too deep for the stack counts as no JSON, too.
         sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
-        found = find_request_id(text.encode(errors="replace"))
-        request_id = NULL_ID if found is None else msgspec.json.encode(found)
+        request_id = _found_id(text.encode(errors="replace"))
         return RequestRefusal(request_id=request_id, error=ProtocolViolation("parse_error", f"{sentence}."))
     if isinstance(parsed, _Envelope):
         return _request(parsed)
@@ -144,6 +142,11 @@ def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
     if len(parsed) > MAX_BATCH:
         return _refusal(f"A batch may hold {MAX_BATCH} requests, this one has {len(parsed)}.")
     return Batch(tuple(_entry(raw) for raw in parsed))
+
+
+def _found_id(frame: bytes | bytearray) -> bytes:
+    found = find_request_id(frame)
+    return NULL_ID if found is None else msgspec.json.encode(found)
 
 
 def _entry(raw: msgspec.Raw) -> Request | RequestRefusal:
