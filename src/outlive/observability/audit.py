@@ -116,7 +116,8 @@ class AuditLog:
                 async with asyncio.timeout(_WITNESS_S):
                     is_written = await witness.written
             except TimeoutError:
-                is_written = False
+                text = f"The audit log has not taken the entry within {_WITNESS_S:.0f} s."
+                raise BackendUnavailable("audit_unavailable", text) from None
         if not is_written:
             raise BackendUnavailable("audit_unavailable", "The audit log cannot be written.")
 

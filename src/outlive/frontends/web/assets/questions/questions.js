@@ -51,8 +51,8 @@ async function watch(id) {
       while (asks(process)) {
         if (!isSame(questions.value.get(id)?.process, process)) {
           learn(process); // the list says so, too: no event tells of it
-          const screen = await screenOf(process);
-          put(id, { process, screen, at: stir() });
+          const screen = await screenOf(process); // with what was written since: a look later that would be another question, and an answer begun be lost
+          if (isSame(process, await request("get", { process_id: id }))) put(id, { process, screen, at: stir() });
         }
         await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
         await inSight();
