@@ -2,6 +2,7 @@
 
 import contextlib
 import http.client
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +10,9 @@ from tests.attacks.attacking import Requests
 from tests.support.browsing import Browser, expect
 from tests.support.server import OutliveServer
 from tests.web.opened import open_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Route
 
 pytestmark = pytest.mark.thorough
 
@@ -109,6 +113,38 @@ def test_an_answer_to_what_is_not_asked_any_more_is_not_sent(
     window.until_text("Remove?")
     answer = window.page.get_by_label("Answer", exact=True)
     answer.fill("no")
+    answer.press("Enter")
+    window.until_text("Nothing waits for input.")
+    assert "it was no." in asking.output(process_id)
+
+
+@pytest.mark.promise("U.questions")
+def test_an_answer_begun_stays_where_the_question_was_shown_late(
+    window: Browser, own_server: OutliveServer
+) -> None:
+    """What is on the screen may be newer than the look that has found the question."""
+    asking = Requests(own_server)
+    line = "read -p 'one? ' a; read -p 'two? ' b; echo it was $b."
+    process_id = asking.start(line, pty=True, stdin="pipe")["process_id"]
+    asking("GET", f"/v1/processes/{process_id}/wait?until=question&timeout=20")
+    looks: list[str] = []
+
+    def late(route: "Route") -> None:
+        looks.append(route.request.url)
+        if len(looks) == 1:
+            _type(own_server, process_id, "x\r")
+            while "two?" not in asking.output(process_id):
+                pass
+        route.continue_()
+
+    window.page.route("**/output?*", late)
+    open_page(window, own_server)
+    window.go("#/questions")
+    window.until_text("two?")
+    answer = window.page.get_by_label("Answer", exact=True)
+    answer.fill("no")
+    window.value("new Promise((done) => setTimeout(done, 2500))")  # two looks of the page
+    expect(answer).to_have_value("no")
     answer.press("Enter")
     window.until_text("Nothing waits for input.")
     assert "it was no." in asking.output(process_id)
