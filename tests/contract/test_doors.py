@@ -68,7 +68,7 @@ def test_the_lean_tools_of_mcp_run_there(place: Place) -> None:
     answer = caller.call("run", command="echo hello; exit 3", cwd=str(place.folder))
     assert re.fullmatch(r"\[(p\d+ )?exit 3(, sandbox \w+)?(, on \w+)?\]\nhello", answer.text), answer.text
     shell = caller.call("execute_linux_shell_command", cmd="echo out; echo err >&2; exit 4")
-    assert (shell.text, shell.json["result"]["isError"]) == ("out\n\nSTDERR:\nerr", True)
+    assert (shell.text, shell.json["result"]["isError"]) == ("[exit code 4]\nout\n\nSTDERR:\nerr", True)
 
 
 def test_rest_follows_live(place: Place) -> None:

@@ -149,7 +149,7 @@ async def test_a_cancel_just_before_the_start_ends_what_then_starts(
     events = (await called).body.decode().split("\n\n")
     assert events[0].startswith("event: process_started\n")
     last = json.loads(events[-2].partition("data: ")[2])
-    assert last["result"]["content"][0]["text"] == "[Process was terminated]"
+    assert last["result"]["content"][0]["text"] == "[Process was terminated]\n[exit code -15]"
     assert last["result"]["isError"] is True
     assert await _started(engine, marker) == [f"exec {marker.sleep}"]
     assert marker.pids() == []

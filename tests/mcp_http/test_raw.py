@@ -34,13 +34,14 @@ def test_events_are_live_and_the_result_joins_both_streams(caller: RawCaller, ga
     assert rest[-1] == ("message", {"jsonrpc": "2.0", "id": 3, "result": result})
 
 
-@pytest.mark.promise("S4.3.result", "M.ids")
+@pytest.mark.promise("S4.3.result", "S4.2.exit", "M.ids")
 def test_a_failure_is_an_error_and_a_string_id_comes_back_as_a_string(caller: RawCaller) -> None:
     with caller.stream(BACKGROUND, "a-7", cmd="exit 3") as response:
         events = list(events_of(response))
     assert [name for name, _ in events] == ["process_started", "message"]
     assert events[0][1]["request_id"] == "a-7"
-    assert (events[1][1]["id"], events[1][1]["result"]["isError"]) == ("a-7", True)
+    result = {"content": [{"type": "text", "text": "[exit code 3]"}], "isError": True}
+    assert (events[1][1]["id"], events[1][1]["result"]) == ("a-7", result)
 
 
 @pytest.mark.thorough

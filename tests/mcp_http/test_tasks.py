@@ -201,4 +201,4 @@ async def test_the_official_client_waits_out_a_task_unseen(hasty: OutliveServer,
     (result,) = results
     (block,) = result.content
     assert isinstance(block, TextContent)
-    assert (block.text, result.is_error) == ("out\n\nSTDERR:\nerr", True)
+    assert (block.text, result.is_error) == ("[exit code 2]\nout\n\nSTDERR:\nerr", True)

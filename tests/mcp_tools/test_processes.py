@@ -22,15 +22,18 @@ _RUN = "execute_linux_shell_command"
 _START = "execute_background_linux_shell_command"
 
 
-@pytest.mark.promise("S4.2", "S4.3.result")
+@pytest.mark.promise("S4.2", "S4.2.exit", "S4.3.result")
 @pytest.mark.parametrize(
     ("cmd", "text", "is_error"),
     [
         ("echo out", "out", False),
         ("echo out; echo err >&2", "out\n\nSTDERR:\nerr", False),
         ("echo err >&2", "\n\nSTDERR:\nerr", False),
-        ("printf 'a\\n\\n'; exit 3", "a\n", True),
-        ("exit 2", "", True),
+        ("printf 'a\\n\\n'; exit 3", "[exit code 3]\na\n", True),
+        ("echo err >&2; exit 1", "[exit code 1]\n\n\nSTDERR:\nerr", True),
+        ("exit 2", "[exit code 2]", True),
+        ("true", "[exit code 0]", False),
+        ("kill -9 $$", "[Command was ended by signal 9 (SIGKILL)]\n[exit code -9]", True),
     ],
 )
 async def test_the_text_is_both_streams(
@@ -77,8 +80,8 @@ async def test_a_result_shows_so_much_of_each_stream(engine: Engine) -> None:
 @pytest.mark.promise("S4.6.result")
 async def test_the_result_of_a_cancelled_command_says_so(toolbox: Toolbox, engine: Engine) -> None:
     for cmd, text in (
-        ("echo before; sleep 100", "[Process was terminated]\nbefore"),
-        ("sleep 100", "[Process was terminated]"),
+        ("echo before; sleep 100", "[Process was terminated]\n[exit code -15]\nbefore"),
+        ("sleep 100", "[Process was terminated]\n[exit code -15]"),
     ):
         process = await toolbox.start_background({"cmd": cmd}, a_caller())
         if "echo" in cmd:
@@ -113,9 +116,12 @@ async def test_what_runs_longer_goes_on(toolbox: Toolbox, engine: Engine) -> Non
 
 async def test_a_timeout_is_said_before_the_output(toolbox: Toolbox) -> None:
     """S1.9, S4.12.history."""
-    for cmd in ("echo a; sleep 100", "trap 'exit 0' TERM; echo a; while :; do sleep 0.05; done"):
+    for cmd, exit_code in (
+        ("echo a; sleep 100", "[exit code -15]\n"),
+        ("trap 'exit 0' TERM; echo a; while :; do sleep 0.05; done", ""),
+    ):
         outcome = await answer(toolbox, _RUN, a_caller(), {"cmd": cmd, "timeout": 0.5})
-        assert outcome.text.startswith("[Command timed out after 0.5 seconds]\na")
+        assert outcome.text.startswith(f"[Command timed out after 0.5 seconds]\n{exit_code}a")
         assert outcome.is_error
 
 

@@ -48,6 +48,9 @@ SENTENCES: Mapping[str, str] = {
     "S4.1.initialized": "Raw callers need not send notifications/initialized.",
     "S4.1.verbs": "GET and DELETE /mcp behave as the MCP revision says.",
     "S4.2": "The four process tools exist, with their texts; isError exactly when the exit code is not 0.",
+    "S4.2.exit": (
+        "Their texts, those of SSE messages too, name the exit code where it is not 0 or there is no output."
+    ),
     "S4.3": (
         "A raw background call streams process_started, stdout and stderr, and at last the result, as SSE."
     ),

@@ -118,18 +118,22 @@ def output_text(shown: ShownOutput) -> str:
 
 
 def _final(process: Process, shown: ShownOutput) -> Outcome:
-    """Return both streams as one text; why it was ended stands before them.
+    """Return both streams as one text; why it was ended and its exit code stand before them.
 
     The number of redacted secrets is in that text: a client that gets `structuredContent` may show nothing
-    else.
+    else. So is the exit code where it is not 0, and where a command has printed nothing: an empty text says
+    neither that it worked nor that it failed.
     """
     record = process.record
-    text = output_text(shown)
-    error = error_sentence(record)
+    lines = [output_text(shown)]
+    error, code = error_sentence(record), record.wire_exit_code
+    if code is not None and (code != 0 or not lines[0]):
+        lines.insert(0, f"[exit code {code}]")
     if record.cause is Cause.CANCEL:
-        text = f"{TERMINATED}\n{text}" if text else TERMINATED
+        lines.insert(0, TERMINATED)
     elif error is not None:
-        text = f"[{error}]\n{text}" if text else f"[{error}]"
+        lines.insert(0, f"[{error}]")
+    text = "\n".join(line for line in lines if line)
     # What was ended is no success, though it may have said goodbye with 0; nor is output of which a part is
     # missing.
     is_error = record.exit_code != 0 or record.cause is not Cause.NONE or record.output_lost
