@@ -117,7 +117,7 @@ _CALLS: Mapping[_Set, list[tuple[str, dict[str, object]]]] = {
         ("list", {"limit": 0}),
     ],
     "documents": [
-        ("command_get_status", {"command_id": 5}),
+        ("command_get_status", {"command_id": []}),
         ("command_execute", {"command": "true", "cwd": "/does/not/exist"}),
         ("command_execute", {}),
         ("execute_linux_shell_command", {"cmd": "true", "cwd": "/does/not/exist"}),

@@ -21,6 +21,10 @@ SENTENCES: Mapping[str, str] = {
     "S1.5": (
         "command_get_status answers found true with the status, or found false with an error, in one schema."
     ),
+    "S1.5.ids": (
+        "command_get_status takes a command's id, a process's id or its pid while that is the caller's; "
+        "the texts of background and long commands name it."
+    ),
     "S1.5.running": (
         "A running command shows success false beside running true, completed false, error null, "
         "return_code null, output so far."
@@ -33,8 +37,8 @@ SENTENCES: Mapping[str, str] = {
     ),
     "S1.8.output": "Output over max_output_size keeps its head and tail with a visible mark.",
     "S1.8.clip": (
-        "Official clients are shown 30,000 bytes of each stream unless they ask for more; raw "
-        "callers get all that S1.8 allows."
+        "Official clients are shown 30,000 bytes of each stream unless they ask for more; the mark of a "
+        "cut names max_output and the call that shows more. Raw callers get all that S1.8 allows."
     ),
     "S1.9": "A timeout ends the tree, says so, keeps the output and returns within timeout + grace.",
     "S1.10": (

@@ -198,11 +198,11 @@ def shown_ranges(size: int, limit_bytes: int) -> list[tuple[int, int]]:
     return [(0, head), (size - limit_bytes // 2, size)]
 
 
-def join_pieces(pieces: Sequence[Clip], size: int) -> str:
+def join_pieces(pieces: Sequence[Clip], size: int, *, more: str = "") -> str:
     """Return pieces of a stream of `size` bytes as text, with a visible mark where bytes are left out.
 
     The pieces are in order, none is empty, and no two adjoin. Invalid UTF-8 becomes U+FFFD; a character that
-    a cut would damage is left out with the rest.
+    a cut would damage is left out with the rest. The mark says what shows `more`.
     """
     texts: list[str] = []
     position = 0
@@ -213,18 +213,18 @@ def join_pieces(pieces: Sequence[Clip], size: int) -> str:
         if start > position:
             skipped = continuation_bytes(data)
             start, data = start + skipped, data[skipped:]
-            texts.append(_mark(start - position))
+            texts.append(_mark(start - position, more))
         if piece.end < size:
             data = data[: len(data) - unfinished_bytes(data)]
         texts.append(data.decode("utf-8", "replace"))
         position = start + len(data)
     if position < size:
-        texts.append(_mark(size - position))
+        texts.append(_mark(size - position, more))
     return "".join(texts)
 
 
-def _mark(missing_bytes: int) -> str:
-    return f"\n[... {missing_bytes} bytes omitted ...]\n"
+def _mark(missing_bytes: int, more: str) -> str:
+    return f"\n[... {missing_bytes} bytes omitted{more and f'; more: {more}'} ...]\n"
 
 
 def continuation_bytes(data: bytes) -> int:

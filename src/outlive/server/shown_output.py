@@ -29,8 +29,9 @@ class ShownOutput:
     redacted: int
 
 
-async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
-    """Return stdout and stderr up to now, each at most `limit_bytes` and a mark.
+async def shown_output(process: Process, *, limit_bytes: int, more: str = "") -> ShownOutput:
+    """Return stdout and stderr up to now, each at most `limit_bytes` and a mark, which says what shows
+    `more`.
 
     Cancellation: safe; nothing is consumed.
     """
@@ -41,7 +42,8 @@ async def shown_output(process: Process, *, limit_bytes: int) -> ShownOutput:
         pieces: list[Clip] = []
         for start, end in shown_ranges(size, limit_bytes):
             pieces.append(await _read(process, stream, start, end, redactions))
-        texts.append(join_pieces([piece for piece in pieces if piece.data], size))
+        named = more if size > limit_bytes else ""  # what the log no longer holds, nothing shows
+        texts.append(join_pieces([piece for piece in pieces if piece.data], size, more=named))
     return ShownOutput(stdout=texts[0], stderr=texts[1], redacted=redactions.total)
 
 

@@ -89,7 +89,7 @@ class ScriptArguments(ToolOptions, kw_only=True, frozen=True):
 class StatusArguments(msgspec.Struct, kw_only=True, frozen=True):
     """`command_get_status`."""
 
-    command_id: Annotated[str, Meta(description="The id of its result.")]
+    command_id: Annotated[str | int, Meta(description="Its id, its process's id, or a running one's pid.")]
     max_output: _MaxOutput = None
 
 

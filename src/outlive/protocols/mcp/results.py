@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.process import ProcessRecord, status_of
 from outlive.core.redactions import redacted_member
+from outlive.protocols.mcp.texts import status_call
 
 
 def command_status(
@@ -69,7 +70,7 @@ def still_running(record: ProcessRecord, *, waited_s: float) -> dict[str, object
     state = "still runs" if record.pid is not None else "waits for its start"
     message = (
         f"The command {state} after {waited_s:g} s and goes on; this answer is not its end. "
-        f"Call command_get_status with command_id {record.command_id} for its result."
+        f"For its result: {status_call(record.command_id or record.process_id)}."
     )
     return {"success": None, "running": True, "message": message}
 

@@ -27,6 +27,11 @@ def command_not_found(command_id: str) -> str:
     return f"Command with ID {command_id} not found"
 
 
+def status_call(command_id: str) -> str:
+    """Return the call that shows a command's state and output."""
+    return f"command_get_status with command_id {command_id}"
+
+
 def unknown_pid(pid: int) -> str:
     """Promise S4.4."""
     return f"No process with PID {pid} is running that this server started for you"
@@ -49,7 +54,7 @@ def join_streams(stdout: str, stderr: str) -> str:
 def started_text(record: ProcessRecord) -> str:
     """Return the answer to a background start (promise S4.3)."""
     # Three cases: it waits for a person, for its turn, or it runs.
-    last = f"Process ID: {record.process_id}"
+    last = f"Process ID: {record.process_id}\nFor its output: {status_call(record.process_id)}"
     if record.hint is not None:
         return f"Background process queued: it waits for an approval\n{last}\n{record.hint}"
     if record.pid is None:
@@ -59,7 +64,7 @@ def started_text(record: ProcessRecord) -> str:
 
 def still_running_text(record: ProcessRecord, *, waited_s: float) -> str:
     """Return the first lines of an answer that did not wait for the end (promise S1.10)."""
-    last = f"Process ID: {record.process_id}"
+    last = f"Process ID: {record.process_id}\nFor its output later: {status_call(record.process_id)}"
     if record.hint is not None:
         return (
             f"[Still waiting for an approval after {waited_s:g} s; it starts when it is approved]\n"

@@ -22,7 +22,7 @@ from outlive.protocols.mcp.arguments import (
 from outlive.protocols.mcp.results import command_status, history_entry, refusal, still_running
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import command_not_found, interpreter_not_found
-from outlive.server.shown_output import duration_s, local_time, shown_output
+from outlive.server.shown_output import duration_s, local_time
 
 
 async def execute(call: ToolCall, asked: ExecuteArguments) -> Outcome:
@@ -57,14 +57,18 @@ async def execute_script(call: ToolCall, asked: ScriptArguments) -> Outcome:
 
 async def get_status(call: ToolCall, asked: StatusArguments) -> Outcome:
     """Answer with state and output so far, or that the id is not known."""
+    word = str(asked.command_id)
     try:
-        process = await call.find(asked.command_id)
+        process = await call.lookup(word)
     except ProcessNotFound:
-        return _answer({"found": False, "error": command_not_found(asked.command_id)})
+        return _answer({"found": False, "error": command_not_found(word)})
+    except InvalidRequest as error:  # several could be meant
+        return refuse_status(error, None)
     return _answer(
         {
             "found": True,
             "status": await _status(
+                call.runner,
                 process,
                 limit_bytes=call.limit_bytes(asked.max_output),
                 cwd=_shown_cwd(call, process.record.cwd),
@@ -125,15 +129,17 @@ async def _run(call: ToolCall, asked: ExecuteArguments | ScriptArguments, comman
 async def _called(runner: Runner, process: Process, call: TaskCall) -> dict[str, object]:
     limit_bytes = call.limit_bytes or runner.settings.max_output_bytes
     cwd = process.record.cwd if call.has_cwd else None
-    status = await _status(process, limit_bytes=limit_bytes, cwd=cwd)
+    status = await _status(runner, process, limit_bytes=limit_bytes, cwd=cwd)
     if call.interpreter is not None:
         status |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
     return status
 
 
-async def _status(process: Process, *, limit_bytes: int, cwd: str | None) -> dict[str, object]:
+async def _status(
+    runner: Runner, process: Process, *, limit_bytes: int, cwd: str | None
+) -> dict[str, object]:
     record = process.record  # before the output: a complete record goes with all of it
-    shown = await shown_output(process, limit_bytes=limit_bytes)
+    shown = await runner.shown(process, limit_bytes=limit_bytes)
     return command_status(
         record,
         stdout=shown.stdout,

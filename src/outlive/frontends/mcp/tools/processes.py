@@ -19,7 +19,7 @@ from outlive.protocols.mcp.texts import (
     terminated_text,
     unknown_pid,
 )
-from outlive.server.shown_output import ShownOutput, local_time, shown_output
+from outlive.server.shown_output import ShownOutput, local_time
 
 
 async def execute(call: ToolCall, asked: ShellArguments) -> Outcome:
@@ -28,7 +28,7 @@ async def execute(call: ToolCall, asked: ShellArguments) -> Outcome:
     process, wait_s = await call.run(call.make_command(asked, line=asked.cmd), asked)
     is_complete = process.is_complete
     limit_bytes = call.limit_bytes(asked.max_output)
-    outcome = await _shown(process, limit_bytes=limit_bytes, waited_s=wait_s)
+    outcome = await _shown(call.runner, process, limit_bytes=limit_bytes, waited_s=wait_s)
     if is_complete or not asked.is_patient:
         return outcome
     task_call = TaskCall(tool="execute_linux_shell_command", limit_bytes=limit_bytes)
@@ -48,7 +48,7 @@ async def execute_background(call: ToolCall, asked: ShellArguments) -> Outcome:
     if asked.background:
         wait_s = 0.0
     await call.wait(process, wait_s=wait_s)
-    return await _shown(process, limit_bytes=call.limit_bytes(asked.max_output), waited_s=wait_s)
+    return await _shown(call.runner, process, limit_bytes=call.limit_bytes(asked.max_output), waited_s=wait_s)
 
 
 async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
@@ -67,7 +67,8 @@ async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
 async def result(runner: Runner, process: Process, call: TaskCall | None = None) -> Outcome:
     """Return the answer for what a call of `execute` or `execute_background` has started: as it is now."""
     asked_bytes = 0 if call is None else call.limit_bytes
-    return await _shown(process, limit_bytes=asked_bytes or runner.settings.max_output_bytes, waited_s=0.0)
+    limit_bytes = asked_bytes or runner.settings.max_output_bytes
+    return await _shown(runner, process, limit_bytes=limit_bytes, waited_s=0.0)
 
 
 async def terminate(call: ToolCall, asked: TerminateArguments) -> Outcome:
@@ -93,9 +94,9 @@ async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
     )
 
 
-async def _shown(process: Process, *, limit_bytes: int, waited_s: float) -> Outcome:
+async def _shown(runner: Runner, process: Process, *, limit_bytes: int, waited_s: float) -> Outcome:
     is_complete = process.is_complete  # before the output: a complete process goes with all of it
-    shown = await shown_output(process, limit_bytes=limit_bytes)
+    shown = await runner.shown(process, limit_bytes=limit_bytes)
     if is_complete:
         return _final(process, shown)
     record = process.record

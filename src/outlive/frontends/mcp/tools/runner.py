@@ -17,9 +17,9 @@ from typing import Any
 
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
-from outlive.core.errors import OutliveError, ProcessNotFound
+from outlive.core.errors import OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.engine import Asker, Engine, Process, ProcessFilter
+from outlive.engine import Asker, Engine, Process
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp.tools.calls import (
     Caller,
@@ -34,7 +34,8 @@ from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.frontends.mcp.tools.waits import patience_of, until_complete
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.arguments import ToolOptions
-from outlive.protocols.mcp.texts import error_text
+from outlive.protocols.mcp.texts import error_text, status_call
+from outlive.server.shown_output import ShownOutput, shown_output
 from outlive.server.terminal_calls import TerminalCalls
 
 _logger = logging.getLogger(__name__)
@@ -67,6 +68,13 @@ class Runner:
     def let_go(self) -> None:
         """From now on a cancelled call ends nothing: it is the server that stops, and commands outlive it."""
         self._is_let_go = True
+
+    async def shown(self, process: Process, *, limit_bytes: int) -> ShownOutput:
+        """Return what an answer of the documents' tools shows; a mark names the call that shows more."""
+        most = self.settings.max_output_bytes
+        call = status_call(process.record.command_id or process.process_id)
+        more = f"{call}, max_output {most}" if limit_bytes < most else ""
+        return await shown_output(process, limit_bytes=limit_bytes, more=more)
 
     async def leave(self, status: CallStatus) -> None:
         """End what a cancelled call has started (promise S4.6), or leave it to run where it is the host that
@@ -267,19 +275,6 @@ class ToolCall:
         """
         grace_s = self.runner.settings.termination_timeout_s if grace_s is None else grace_s
         return await self.runner.engine.as_(self.caller.owner).end(process, grace_s=grace_s, note=note)
-
-    async def find(self, command_id: str) -> Process:
-        """Return the newest of the caller's processes of that command id.
-
-        Raises:
-            ProcessNotFound: There is none, or it is private to another connection.
-        """
-        wanted = ProcessFilter(principal=self.caller.principal, command_id=command_id)
-        for record in await self.runner.engine.queries.list(wanted, limit=10):
-            process = await self.runner.engine.queries.find(record.process_id)
-            if is_visible(process, self.caller):
-                return process
-        raise ProcessNotFound("process_not_found", "No such process is known.")
 
     async def lookup(self, word: str) -> Process:
         """Return the process that a word means in the caller's project (`engine.lookup`).
