@@ -36,6 +36,13 @@ def test_open_lists_and_open_folders_are_logged(tmp_path: Path, caplog: pytest.L
     told = [(record.__dict__.get("rule"), record.__dict__.get("folder")) for record in caplog.records]
     assert told == [("bash", None), ("env", None), (None, str(tmp_path)), (None, ".")]
     caplog.clear()
+    settings = _settings(allowed_commands="ls,/bin/bash")
+    with caplog.at_level(logging.WARNING):
+        log_openness(settings, command_policy(settings), "/usr/bin")
+    assert caplog.records[-1].message == (
+        "ALLOWED_COMMANDS holds a shell and so allows everything: only the first word of a line is judged"
+    )
+    caplog.clear()
     log_openness(_settings(), command_policy(_settings()), str(tmp_path))
     assert not caplog.records
     assert writable_folders("/usr/bin") == []

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 
+from tests.support.fixtures import ServerFactory
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer
 
@@ -102,6 +104,19 @@ async def test_argv_is_held_to_the_list_too(strict: OutliveServer) -> None:
     async with connect(strict.url) as client:
         assert (await client.run(argv=["echo", "a;", "ls"])).stdout == "a; ls\n"
         assert (await client.failure("execute", argv=["ls"])).code == -32002
+
+
+@pytest.mark.promise("S0.12.shells", "S0.12", "S0.11")
+async def test_the_documents_own_list_runs_what_its_shell_runs(serve: ServerFactory) -> None:
+    """The start says that it allows everything; a first word off the list is -32002."""
+    server = await to_thread.run_sync(
+        lambda: serve(ALLOWED_COMMANDS="bash,claude,python,node,npm,git,ls,cat,echo,pwd")
+    )
+    assert "ALLOWED_COMMANDS holds a shell and so allows everything" in server.stderr
+    async with connect(server.url) as client:
+        assert (await client.run("echo $((1+2))")).stdout == "3\n"
+        assert (await client.run("for x in 1 2; do echo $x; done; (pwd >/dev/null)")).stdout == "1\n2\n"
+        assert (await client.failure("execute", command="rm -rf x")).code == -32002
 
 
 @pytest.mark.promise("S0.12.empty")

@@ -7,6 +7,7 @@ from outlive.core.errors import CommandRefused
 from outlive.policy.patterns import AllowedCommands
 
 _LIST = AllowedCommands.parse("echo, cat,,git ")
+_DOCUMENT = AllowedCommands.parse("bash,claude,python,node,npm,git,ls,cat,echo,pwd")
 
 
 def _refusal(command: Command) -> CommandRefused:
@@ -64,3 +65,50 @@ def test_the_environment_may_not_change_what_a_name_means(name: str) -> None:
     """S0.12: nothing off the list is started by us."""
     assert _refusal(Command(line="echo hi", env={name: "x"})).details["variable"] == name
     _LIST.check(Command(line="echo hi", env={"LANG": "C"}))
+
+
+@pytest.mark.promise("S0.12.shells")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "echo $((1+2))",
+        "for x in 1 2; do rm $x; done",
+        "while false; do :; done",
+        "(echo a; pwd)",
+        "{ ls; }",
+        "! ls",
+        "ls; rm -rf x",
+        "ls > /tmp/x",
+        "echo a\nrm x",
+        " cat<<E\nx\nE",
+        "bash -c 'rm x'",
+    ],
+)
+@pytest.mark.parametrize("shell", ["bash", "/bin/sh", "fish"])
+def test_beside_a_shell_the_first_word_alone_is_judged(line: str, shell: str) -> None:
+    """What the list would refuse, the shell on it runs all the same."""
+    beside = AllowedCommands(_DOCUMENT.names | {shell})
+    beside.check(Command(line=line, env={"PATH": "/x"}))
+    beside.check(Command(argv=("ls", "x"), env={"LD_PRELOAD": "/x"}))
+
+
+@pytest.mark.promise("S0.12.shells")
+@pytest.mark.parametrize(
+    "line", ["rm x", "(rm x)", "{ rm x; }", "rm;", "/bin/ls", "'rm' x", "$(rm x)", "cd /; ls", "", "(", "ls2"]
+)
+def test_beside_a_shell_a_first_word_off_the_list_is_refused(line: str) -> None:
+    with pytest.raises(CommandRefused) as refused:
+        _DOCUMENT.check(Command(line=line))
+    assert refused.value.code == "command_not_allowed"
+    with pytest.raises(CommandRefused):
+        _DOCUMENT.check(Command(argv=(line,)))
+
+
+@pytest.mark.promise("S0.12")
+@pytest.mark.parametrize("names", ["ls,printf,cd", "ls,find", "ls,env", "ls,xargs,python,git,bashful"])
+@pytest.mark.parametrize("line", ["ls; rm -rf x", "ls $(rm x)", "for x in a; do ls; done", "(ls)", "ls > x"])
+def test_a_list_without_a_shell_judges_every_word_whatever_else_starts_programs(
+    names: str, line: str
+) -> None:
+    with pytest.raises(CommandRefused):
+        AllowedCommands.parse(names).check(Command(line=line))

@@ -161,11 +161,17 @@ SENTENCES: Mapping[str, str] = {
     "S0.11.busy": "A second execute while one runs is -32602 with data {reason: process_running, pid}.",
     "S0.11.hint": "Every error carries data.reason, a stable slug, and data.hint, what to do next.",
     "S0.12": (
-        "With ALLOWED_COMMANDS set, the first word of every simple command must be on the list, else -32002."
+        "With ALLOWED_COMMANDS set, the first word of every simple command must be on the list, else -32002; "
+        "also where the list holds other programs that start some, but no shell."
     ),
     "S0.12.empty": "An empty ALLOWED_COMMANDS allows everything.",
-    "S0.12.opaque": "With a list set, a line the grammar does not understand is refused with -32002.",
-    "S0.12.shells": "The documentation says that a list with a shell on it allows everything.",
+    "S0.12.opaque": (
+        "With a list without a shell, a line the grammar does not understand is refused with -32002."
+    ),
+    "S0.12.shells": (
+        "A list with a shell on it allows everything; documentation and start say so, and the first word of "
+        "a line alone is judged."
+    ),
     "S0.13": "A session runs one process at a time.",
     "S0.13.concurrent": "`concurrent: true` lifts that.",
     "S0.13.private": "A process that is not detached is private to its session.",

@@ -6,9 +6,9 @@ only a sandbox does that.
 
 ALLOWED_COMMANDS: `AllowedCommands`, the operator's list of programs (promise S0.12), and `ProgramFile`. Pure.
 
-What is promised: outlive itself starts no program that is not on the list. If the list has a shell, an
-interpreter or another program that starts programs, it allows everything; what an allowed program does is
-restricted only by a sandbox.
+What is promised: outlive itself starts no program that is not on the list. What an allowed program does is
+restricted only by a sandbox: an interpreter on the list runs anything. A shell there runs any line, so a list
+that holds one refuses no line for its grammar: its first word alone is judged, as the document does.
 
 `ProgramFile` holds what the file system says about a program; `engine.commands.resolver` asks it.
 """
@@ -22,7 +22,7 @@ from types import MappingProxyType
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
 from outlive.policy.grammar import SimpleCommand, parse_line
-from outlive.policy.starters import is_deciding
+from outlive.policy.starters import ALL_SHELLS, is_deciding
 
 _EVERYTHING = "*"
 _SHELLS = frozenset({"ash", "bash", "dash", "ksh", "sh", "zsh"})
@@ -164,6 +164,10 @@ def _refused(code: str, text: str, *, hint: str = "") -> CommandRefused:
 
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+# The first word of a line of a shell, behind what opens a group or turns an exit code round.
+_FIRST_WORD = re.compile(r"[\s({!]*([^\s;&|()<>]*)")
+# bash(1), "RESERVED WORDS": compound commands begin with these, which name no program.
+_COMPOUND = frozenset("[[ case for function if select until while".split())  # noqa: SIM905 -- a table of words
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +181,26 @@ class AllowedCommands:
         """Read a comma list."""
         return cls(frozenset(name for part in text.split(",") if (name := part.strip())))
 
+    @property
+    def holds_shell(self) -> bool:
+        """Whether a shell is on the list, which runs whatever is not."""
+        return any(name.rpartition("/")[2] in ALL_SHELLS for name in self.names)
+
     def check(self, command: Command, own: Mapping[str, str] = _NOTHING) -> None:
         """Do nothing for a command that is allowed.
 
         The first word of every simple command must be on the list exactly as it is written, a path too. A
         line that is not certain to mean what it says is refused as a whole. So is a command that gives a
         variable that decides what a name means another value than the server's own environment (`own`) has.
+        Of a list that holds a shell the first word of the line alone must be on it.
 
         Raises:
             CommandRefused: `command_not_allowed` or `command_opaque`.
         """
         if not self.names:
+            return
+        if self.holds_shell:
+            self._require(_first_word(command), may_be=_COMPOUND if command.line is not None else frozenset())
             return
         for name, value in (*command.env.items(), *command.env_secrets.items()):
             if is_deciding(name) and value != own.get(name):
@@ -198,12 +211,15 @@ class AllowedCommands:
                     details={"variable": name[:40]},
                 )
         for program in self._programs(command):
-            if program not in self.names:
-                raise CommandRefused(
-                    "command_not_allowed",
-                    f"The program {program[:80]!r} is not on the list of allowed commands.",
-                    details={"program": program[:80]},
-                )
+            self._require(program)
+
+    def _require(self, program: str, *, may_be: frozenset[str] = frozenset()) -> None:
+        if program not in self.names | may_be:
+            raise CommandRefused(
+                "command_not_allowed",
+                f"The program {program[:80]!r} is not on the list of allowed commands.",
+                details={"program": program[:80]},
+            )
 
     def _programs(self, command: Command) -> tuple[str, ...]:
         if command.line is None:
@@ -217,6 +233,13 @@ class AllowedCommands:
                 "command_not_allowed", text, hint="Ask the operator for `allow` rules (docs/policy.md)."
             )
         return tuple(simple.argv[0] for simple in commands)
+
+
+def _first_word(command: Command) -> str:
+    if command.line is None:
+        return (command.argv or ("",))[0]
+    found = _FIRST_WORD.match(command.line)
+    return "" if found is None else found[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from types import MappingProxyType
 
 from outlive.core.command import Command
 
+# Those that read a line behind -c, and all that a list which holds one allows everything by.
 SHELLS = frozenset("ash bash dash ksh mksh rbash sh yash zsh".split())  # noqa: SIM905 -- a table of words
-_OTHER_SHELLS = frozenset("busybox csh elvish fish nu oksh pwsh rc tcsh xonsh".split())  # noqa: SIM905 -- a table of words
+ALL_SHELLS = SHELLS | frozenset("busybox csh elvish fish nu oksh pwsh rc tcsh xonsh".split())  # noqa: SIM905 -- a table of words
 
 # Each is one file that is another program under each of its names.
 _MULTI_CALL = frozenset({"busybox", "coreutils", "kmod", "systemctl", "toybox", "uutils"})
@@ -49,7 +50,7 @@ def _table(rows: Mapping[str, str]) -> Mapping[str, str]:
 
 STARTERS: Mapping[str, str] = _table(
     {
-        " ".join(sorted(SHELLS | _OTHER_SHELLS)): "a shell runs any line or script",
+        " ".join(sorted(ALL_SHELLS)): "a shell runs any line or script",
         ". source": "runs any file in the shell itself",
         "eval": "runs its words as a line",
         "exec command builtin coproc": "runs the words behind it",

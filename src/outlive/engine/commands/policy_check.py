@@ -21,7 +21,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.engine.commands.resolver import look_up
 from outlive.policy.command_reader import Reading, read_command
 from outlive.policy.judgement import CommandPolicy, Decision, Verdict, open_names, open_rules
-from outlive.policy.patterns import ProgramFile
+from outlive.policy.patterns import AllowedCommands, ProgramFile
 from outlive.policy.rules import Rule
 
 _Files = dict[str, ProgramFile | None]
@@ -108,6 +108,10 @@ def log_openness(settings: Settings, policy: CommandPolicy, path: str) -> None:
         _logger.warning(
             "a list allows a program that starts others: it allows everything",
             extra={"rule": one.text, "program": one.program, "reason": one.reason},
+        )
+    if AllowedCommands(frozenset(settings.allowed_commands)).holds_shell:
+        _logger.warning(
+            "ALLOWED_COMMANDS holds a shell and so allows everything: only the first word of a line is judged"
         )
     if policy.is_active or settings.allowed_commands:
         for folder in writable_folders(path):
