@@ -87,12 +87,12 @@ async def test_a_script_lives_in_a_private_file(toolbox: Toolbox, shared_house: 
     path = Path(result["script_path"])
     assert list(result) == [*KEYS, "script_path", "interpreter"]
     assert (result["interpreter"], result["command"]) == ("python3", f"python3 {path}")
-    assert (result["stdout"], result["shell"]) == (f"{path} ü\n", False)
+    assert (result["stdout"], result["shell"]) == (f"{path} ü\n", True)
     assert _mode(path) == 0o700
     assert any(_mode(folder) & 0o077 == 0 for folder in path.parents)
     assert path.is_relative_to(shared_house.state_dir)
     status = await ask(toolbox, "command_get_status", caller, command_id=result["id"])
-    assert status["status"]["command"] == result["command"]
+    assert (status["status"]["command"], status["status"]["shell"]) == (result["command"], True)
 
 
 def _mode(path: Path) -> int:

@@ -16,7 +16,10 @@ SENTENCES: Mapping[str, str] = {
     "S1.2.error": "isError is false for every command that ran, whatever its code.",
     "S1.2.signal": "return_code after a kill is minus the signal.",
     "S1.3": "Ids are cmd_<unix seconds>_<counter> and unique for ever, across restarts.",
-    "S1.4": "A script's result adds script_path and interpreter; its command is '<interpreter> <path>'.",
+    "S1.4": (
+        "A script's result adds script_path and interpreter; its command is '<interpreter> <path>', its "
+        "shell true."
+    ),
     "S1.4.file": "The script file is 0700 in a private folder and lives as long as its record.",
     "S1.5": (
         "command_get_status answers found true with the status, or found false with an error, in one schema."

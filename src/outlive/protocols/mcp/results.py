@@ -24,6 +24,7 @@ def command_status(
     stdout: str,
     stderr: str,
     redacted: int = 0,
+    is_script: bool = False,
     start_time: str,
     duration_s: float,
     cwd: str | None,
@@ -33,6 +34,7 @@ def command_status(
     `completed` says that the command ended by itself: it is false while it runs, and when it was ended or
     lost. A running command has one key more, `running`, because its `success` is false (promise S1.5)
     although it has not failed. A command whose output is incomplete is no success, and has `output_lost`.
+    A script's `shell` is true, whatever interpreter runs it (promise S1.4).
     `reachable` is false while its node is away. `redacted` is the number of secrets that are redacted in the
     streams or in the command, if there are any.
     """
@@ -54,7 +56,7 @@ def command_status(
         "start_time": start_time,
         "duration": round(duration_s, 6),
         "timeout": None if record.timeout_s is None else round(record.timeout_s),
-        "shell": record.shell is not None,
+        "shell": is_script or record.shell is not None,
         "cwd": cwd,
         **more,
         **redacted_member(redacted + record.redacted),

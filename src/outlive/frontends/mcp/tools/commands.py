@@ -131,7 +131,8 @@ async def _called(runner: Runner, process: Process, call: TaskCall) -> dict[str,
     cwd = process.record.cwd if call.has_cwd else None
     status = await _status(runner, process, limit_bytes=limit_bytes, cwd=cwd)
     if call.interpreter is not None:
-        status |= {"script_path": f"{process.folder}/script", "interpreter": call.interpreter}
+        script_path = f"{process.folder}/script"
+        status |= {"shell": True, "script_path": script_path, "interpreter": call.interpreter}
     return status
 
 
@@ -145,6 +146,7 @@ async def _status(
         stdout=shown.stdout,
         stderr=shown.stderr,
         redacted=shown.redacted,
+        is_script=record.command.endswith(f" {process.folder}/script"),
         start_time=local_time(record.started_at or record.created_at),
         duration_s=duration_s(record),
         cwd=cwd,
