@@ -104,8 +104,9 @@ def test_events_are_framed_as_documented_in_their_order(caller: RawCaller) -> No
     assert rest == ""
     heads, data = zip(*(block.split("\ndata: ") for block in blocks), strict=True)
     assert heads == ("event: process_started", "event: stdout", "event: stdout", "event: message")
-    started, first, second, result = map(json.loads, data)
-    assert started == {"pid": started["pid"], "status": "started", "request_id": "3"}
+    pid = json.loads(data[0])["pid"]
+    assert data[0] == f'{{"pid": {pid}, "status": "started", "request_id": "3"}}'
+    first, second, result = map(json.loads, data[1:])
     assert (first, second) == ({"content": "one"}, {"content": "two"})
     content = [{"type": "text", "text": "one\ntwo"}]
     assert result == {"jsonrpc": "2.0", "id": 3, "result": {"content": content, "isError": False}}
