@@ -249,6 +249,21 @@ async def test_lists_and_headers_show_what_an_ended_command_has_left_running(
     assert (await answer(toolbox, "list", caller, {})).text.startswith("[nothing is running;")
 
 
+@pytest.mark.promise("S4.5")
+async def test_a_terminal_is_no_background_process(toolbox: Toolbox) -> None:
+    """It is the terminal tools' own: its shell waits at a prompt for as long as it is open."""
+    caller = a_caller()
+    opened = await answer(toolbox, "terminal_create", caller, {})
+    assert opened.structured is not None
+    listed = await answer(toolbox, "list_processes", caller, {})
+    assert (listed.text, listed.structured) == (
+        "No background processes running",
+        {"processes": [], "count": 0},
+    )
+    closing = {"terminal_id": opened.structured["terminal_id"]}
+    assert not (await answer(toolbox, "terminal_close", caller, closing)).is_error
+
+
 @pytest.mark.promise("S4.5.scope", "S4.12.restart")
 async def test_jobs_stay_findable_after_a_restart(shared_house: House) -> None:
     caller = a_caller()

@@ -84,9 +84,12 @@ async def terminate(call: ToolCall, asked: TerminateArguments) -> Outcome:
 
 
 async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
-    """List what runs for the caller's principal, oldest first; also what only has descendants left."""
-    active = [one for one in await call.live() if not one.is_ended or one.record.descendants]
-    rows = [_row(process) for process in active]
+    """List what runs for the caller's principal, oldest first; also what only has descendants left.
+
+    Terminals are the terminal tools' own.
+    """
+    found = [one for one in await call.live() if one.record.terminal is None]
+    rows = [_row(one) for one in found if not one.is_ended or one.record.descendants]
     disk = call.runner.engine.disk
     return Outcome(
         text=list_text(rows, notice=disk.sentence()),
