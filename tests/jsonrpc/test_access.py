@@ -80,6 +80,16 @@ def test_the_servers_own_origin_is_not_refused(server: OutliveServer) -> None:
     assert upgrade(server.port, headers={"Origin": f"http://127.0.0.1:{server.port}"}).status == 401
 
 
+@pytest.mark.promise("A.origin")
+@pytest.mark.parametrize("origin", ["http://127.0.0.1:{port}", "http://box.example:{port}"])
+def test_a_program_that_sends_an_origin_by_itself_is_told_to_send_none(
+    server: OutliveServer, origin: str
+) -> None:
+    """websocket-client sends the server's own address."""
+    refused = http_get(server.port, "/ws/mcp", headers={"Origin": origin.format(port=server.port)})
+    assert "sends no Origin (websocket-client: suppress_origin=True)" in refused.text
+
+
 @pytest.mark.promise("A.origin", "A.host")
 def test_a_refusal_says_why_and_what_to_do(server: OutliveServer) -> None:
     """Every refusal has a message and a hint."""

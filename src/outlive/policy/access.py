@@ -34,9 +34,10 @@ from outlive.core.durations import UNITS_S
 from outlive.core.errors import AccessDenied, InvalidRequest, StoreCorrupt
 from outlive.core.process import Owner
 
+PROGRAM_HINT = "A program that is no page sends no Origin (websocket-client: suppress_origin=True)."
 PAGE_HINT = (
-    "Let the page show a token (`outlive token create`), or start the server with --allow-origin ORIGIN, "
-    "which lets pages of that origin act as you."
+    f"{PROGRAM_HINT} Let a page show a token (`outlive token create`), or start the server with "
+    "--allow-origin ORIGIN, which lets pages of that origin act as you."
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
-from outlive.policy.access import Access
+from outlive.policy.access import PROGRAM_HINT, Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.authenticator import AccessRefusal, Admission, Authenticator, without_tokens
 from outlive.server.access.peers import PEER
@@ -191,7 +191,7 @@ def _foreign_page(scope: Scope) -> AccessRefusal:
     origins = values_of(scope, b"origin")
     found = ", ".join(map(repr, origins))[:100] or "Sec-Fetch-Site tells of one that is not named"
     text = f"Requests of that Origin are refused ({found})."
-    return AccessRefusal("foreign_origin", text, hint=f"Connect without an Origin header. {_ORIGIN_HINT}")
+    return AccessRefusal("foreign_origin", text, hint=f"{PROGRAM_HINT} {_ORIGIN_HINT}")
 
 
 async def _answer_preflight(send: Send) -> None:
