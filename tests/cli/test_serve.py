@@ -282,6 +282,9 @@ def test_an_address_beyond_loopback_is_refused(tmp_path: Path) -> None:
     refused = run("serve", "--state-dir", str(tmp_path / "state"), "--host", "0.0.0.0")
     assert refused.returncode == 1
     assert "needs TLS" in refused.stderr
+    # A container's owner is told a way in that needs no certificate.
+    assert "In a container, share its state folder or the host's network" in refused.stderr
+    assert "outlive token create" in refused.stderr
 
 
 @pytest.mark.thorough

@@ -65,7 +65,11 @@ def check_reach(settings: Settings, layout: Layout) -> None:
             f"Listening on {settings.host} needs TLS: a program that can read the network could read "
             "tokens and output."
         )
-        hint = "Name --tls-cert and --tls-key, or listen on 127.0.0.1 and let ssh or a proxy forward."
+        hint = (
+            "Name --tls-cert and --tls-key, or listen on 127.0.0.1 and let ssh or a proxy forward. In a "
+            "container, share its state folder or the host's network, and show a token made by "
+            "`outlive token create` (docs/install.md)."
+        )
         raise ConfigInvalid("config_invalid", text, hint=hint)
     now = datetime.now(UTC)
     has_token = any(not token.is_over(now) for token in TokenFile(layout).read())
