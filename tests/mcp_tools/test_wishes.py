@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from outlive.frontends.mcp.tools import Toolbox
-from tests.mcp_tools.calling import a_caller, say, short_id
+from outlive.engine import Engine
+from outlive.frontends.mcp.tools import Toolbox, ToolSettings
+from tests.mcp_tools.calling import a_caller, answer, say, short_id
 from tests.support.processes import Gate
 
 
@@ -55,4 +56,56 @@ async def test_no_news_sends_away_for_longer_and_names_what_wakes_the_host(toolb
     for text, minutes in zip(texts, (1, 2, 4), strict=True):
         assert f"check again in {minutes} min" in text
     assert all("run `outlive wait " in text for text in texts)
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+async def _no_progress(_text: str) -> None:
+    """Take what would be shown to a person."""
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_wish_waits_no_longer_than_the_setting_at_a_host_that_waits_for_ever(engine: Engine) -> None:
+    """What never comes would hold a call of Claude Code for 25 minutes."""
+    toolbox = Toolbox(engine, ToolSettings(wait_s=0.2))
+    caller = replace(a_caller(), client="claude-code")
+    asked: dict[str, object] = {"command": "echo up; sleep 300", "wait_for": "ready"}
+    outcome = await answer(toolbox, "run", caller, asked, progress=_no_progress)
+    assert "'ready' did not come yet]\nup" in outcome.text
+    asked = {"ids": ["p1"], "wait_for": "ready"}
+    outcome = await answer(toolbox, "wait", caller, asked, progress=_no_progress)
+    assert "'ready' did not come yet]" in outcome.text
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+_FAILED_START = (
+    "echo 'Error: listen EADDRINUSE: address in use :::3000'; echo waiting for changes; exec sleep 300"
+)
+
+
+@pytest.mark.promise("S4.13.waits")
+@pytest.mark.parametrize(
+    "wish", [{"wait_for": "ready", "wait_s": 25}, {"wait_for": "port 1", "wait_s": 25}, {}]
+)
+async def test_a_start_that_fails_and_goes_on_watching_is_answered_about(
+    toolbox: Toolbox, wish: dict[str, object]
+) -> None:
+    caller = a_caller()
+    async with asyncio.timeout(20):
+        text = await say(toolbox, "run", caller, command=_FAILED_START, **wish)
+    assert re.match(r"\[p1 running, [^,]+, it has reported an error and fell silent\]\nError: listen", text)
+    assert 'wait(ids=["p1"])' in text
+    # It was said: what is waited for next is something new.
+    text = await say(toolbox, "wait", caller, ids=["p1"], wait_for="ready", wait_s=4)
+    assert "'ready' did not come yet]" in text
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_tree_that_works_in_silence_after_an_error_is_waited_for(toolbox: Toolbox) -> None:
+    caller = a_caller()
+    line = (
+        "echo 'error: optional module missing'; timeout 5 sh -c 'while :; do :; done'; echo ready; sleep 300"
+    )
+    text = await say(toolbox, "run", caller, command=line, wait_for="ready", wait_s=25)
+    assert text.splitlines()[-1] == "ready"
     await say(toolbox, "stop", caller, ids=["p1"])

@@ -52,7 +52,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     Cancellation: ends what this call started, unless it runs in the background, a key found it, or the host
     gave up waiting (`Runner.leave`).
     """
-    wait_s = call.patience_s(asked.wait_s)
+    wait_s = call.patience_s(asked.wait_s, has_wish=asked.wait_for is not None)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
     async with reporting([process], call.progress):
         reason = await until_answerable(
@@ -153,7 +153,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     """
     found = [await _find(call, one) for one in asked.ids]
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
-    wait_s = call.patience_s(asked.wait_s)
+    wait_s = call.patience_s(asked.wait_s, has_wish=asked.wait_for is not None)
     async with reporting(found, call.progress):
         reasons = await until_any(
             call.runner.engine,

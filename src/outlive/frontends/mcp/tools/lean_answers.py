@@ -126,7 +126,7 @@ def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits:
             # Doubled each time: a job of a night is asked about some ten times, not every minute.
             minutes = min(2 ** (idle_waits - 2), _MOST_MINUTES)
             return f"[nothing new: do something else, and check again in {minutes} min or more{waking}]"
-        case "time":
+        case "time" | "error":
             return f'[still running: wait(ids=["{name}"]) returns when it ends, stop kills it{waking}]'
         case _:
             return ""

@@ -135,9 +135,12 @@ class ToolCall:
         """Note which output of a process the answer shows; the session has seen it once it is answered."""
         self.shown[process_id] = (start, end)
 
-    def patience_s(self, asked_s: float | None) -> float:
+    def patience_s(self, asked_s: float | None, *, has_wish: bool = False) -> float:
         """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as
         is usual).
+
+        A wish (`wait_for`) is for something that comes soon, or never: with it, that is no more than the
+        setting `wait` at any host.
         """
         bounds = patience_of(
             self.caller,
@@ -145,7 +148,8 @@ class ToolCall:
             is_patient=self.runner.memory.is_patient(self.caller),
             usual_s=self.runner.settings.wait_s,
         )
-        return bounds.seconds(asked_s)
+        seconds = bounds.seconds(asked_s)
+        return min(seconds, self.runner.settings.wait_s) if has_wish and asked_s is None else seconds
 
     def make_command(
         self,

@@ -23,18 +23,21 @@ from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.protocols.mcp.hosts import host_of
 from outlive.protocols.mcp.lean import WaitFor
+from outlive.protocols.output.error_lines import error_spans
 from outlive.protocols.plain import strip_ansi
 
-# Why a wait is over: the process is complete, a wish came true, it waits for input, or the time is up.
-Reason = Literal["end", "text", "port", "idle", "question", "time"]
+# Why a wait is over: the process is complete, a wish came true, it waits for input, it has reported an error
+# and sleeps, or the time is up.
+Reason = Literal["end", "text", "port", "idle", "question", "error", "time"]
 
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 _NOTHING = WaitFor()
-# A server has said that it is ready, and falls silent. Looking at a whole tree's ports takes some
-# milliseconds.
+# A server has said that it is ready, or a start has failed and waits for files to change: both fall silent.
+# Looking at a whole tree takes some milliseconds.
 _SILENCE_S = 3.0
 _SELDOM_S = 60.0
+_ERROR_BYTES = 8192  # of the newest output: an error's line, its stack, and that it waits for changes
 _MOST_WISHED = 40  # characters of a text that is said not to have come: its caller knows the rest
 
 
@@ -70,7 +73,8 @@ async def until_answerable(
         wait_s: The most seconds.
         start: A text is looked for from here on.
         heeds_servers: Whether a process that listens on a port, and has fallen silent, is answered about: it
-            will not end by itself.
+            will not end by itself. So is one that has reported an error and then sleeps in silence, which is
+            heeded wherever a text or a port is wished for, too.
         leaves_to_person: Whether a password that a person was asked for is waited for, too: it is known
             already.
 
@@ -132,8 +136,11 @@ class _ReadinessProbe:
         # Silence counts from the first output on: a program that has said nothing yet has not fallen silent.
         self._size = start.stdout + start.stderr
         self._changed_at: float | None = None
-        self._server_pause_s = _SILENCE_S
-        self._server_at = self._clock() + _SILENCE_S if heeds_servers else math.inf
+        self._start = start
+        self._heeds_servers = heeds_servers
+        heeds_silence = heeds_servers or wanted.text is not None or wanted.port is not None
+        self._silence_pause_s = _SILENCE_S
+        self._silence_at = self._clock() + _SILENCE_S if heeds_silence else math.inf
         self.next_at = deadline
 
     async def look(self) -> Reason | None:
@@ -158,8 +165,8 @@ class _ReadinessProbe:
             return "port"
         if self._is_idle():
             return "idle"
-        if await self._is_silent_server():
-            return "port"
+        if (reason := await self._silent_reason()) is not None:
+            return reason
         if self._clock() >= self._deadline:
             return "time"
         self.next_at = min(self._dues())
@@ -169,9 +176,9 @@ class _ReadinessProbe:
         size = self._process.status.stdout_bytes + self._process.status.stderr_bytes
         if size != self._size:
             self._size, self._changed_at = size, self._clock()
-            if self._server_at != math.inf:
-                self._server_pause_s = _SILENCE_S
-                self._server_at = self._clock() + _SILENCE_S
+            if self._silence_at != math.inf:
+                self._silence_pause_s = _SILENCE_S
+                self._silence_at = self._clock() + _SILENCE_S
 
     def _is_left_to_person(self) -> bool:
         process = self._process
@@ -185,20 +192,34 @@ class _ReadinessProbe:
             and self._clock() - self._changed_at >= wanted_s
         )
 
-    async def _is_silent_server(self) -> bool:
-        """Tell whether the tree listens on a port.
+    async def _silent_reason(self) -> Reason | None:
+        """Return why a tree that has been silent is answered about: it listens on a port, or has reported an
+        error and sleeps.
 
-        Looked at when it has been silent, and ever more seldom after that.
+        Looked at ever more seldom.
         """
-        if self._clock() < self._server_at:
-            return False
-        self._server_pause_s = min(2 * self._server_pause_s, _SELDOM_S)
-        self._server_at = self._clock() + self._server_pause_s
-        return bool((await self._engine.queries.observe(self._process)).ports)
+        if self._clock() < self._silence_at:
+            return None
+        self._silence_pause_s = min(2 * self._silence_pause_s, _SELDOM_S)
+        self._silence_at = self._clock() + self._silence_pause_s
+        seen = await self._engine.queries.observe(self._process)
+        if self._heeds_servers and seen.ports:
+            return "port"
+        return "error" if not seen.is_busy and self._has_reported() else None
+
+    def _has_reported(self) -> bool:
+        """Tell whether the newest output has a line that reports an error."""
+        log, start = self._process.log, self._start
+        near = log.tail_cursor(_ERROR_BYTES)
+        near = Cursor(max(near.stdout, start.stdout), max(near.stderr, start.stderr))
+        data = [b"", b""]
+        for chunk in log.read(near, _ERROR_BYTES):
+            data[chunk.stream] += chunk.data
+        return any(next(error_spans(one), None) is not None for one in data)
 
     def _dues(self) -> Iterator[float]:
         yield self._deadline
-        yield self._server_at
+        yield self._silence_at
         if self._wanted.idle_s is not None and self._changed_at is not None:
             yield self._changed_at + self._wanted.idle_s
         if self._wanted.port is not None:
@@ -250,6 +271,8 @@ async def unmet(wanted: WaitFor | None, reason: Reason | None) -> str:
 
     Cancellation: safe.
     """
+    if reason == "error":
+        return "it has reported an error and fell silent"
     if wanted is None or reason not in {"end", "time"}:
         return ""
     # Looked at once more: a server that goes into the background listens after the end of what has started
