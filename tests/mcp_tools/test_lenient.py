@@ -147,7 +147,7 @@ async def test_several_at_once_and_a_mode(toolbox: Toolbox, gate: Gate) -> None:
         ("run", {"cmd": "ls", "bash": "ls"}, ["'bash'"]),
         ("run", {"command": "ls", "timeout": "soon"}, ["timeout"]),
         ("run", {"command": "ls", "wait_for": {"text": "x", "prot": 3}}, ["prot"]),
-        ("run", {"command": "ls", "wait_for": 99_999}, ["port"]),
+        ("run", {"command": "ls", "wait_for": "port 99999"}, ["port"]),
         ("run", {"command": 5}, ["command"]),
         ("run", {"command": "ls", "env": {"A": ["x"]}}, ["env"]),
         ("read", {"id": "p1", "tail": "many"}, ["tail"]),

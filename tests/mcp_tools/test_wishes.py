@@ -43,7 +43,7 @@ async def test_a_wait_for_a_text_that_came_needs_no_second_one(toolbox: Toolbox,
     await say(toolbox, "run", caller, command=f"{gate.wait}; echo ready; sleep 300", wait_s=0)
     call = asyncio.create_task(say(toolbox, "wait", caller, ids=["p1"], wait_for="ready"))
     gate.open()
-    assert re.fullmatch(r"\[p1 running, [^,]+\]\nready", await call)
+    assert re.fullmatch(r"\[p1 running, [^,]+, 'ready' came\]\nready", await call)
     await say(toolbox, "stop", caller, ids=["p1"])
 
 
@@ -57,6 +57,36 @@ async def test_no_news_sends_away_for_longer_and_names_what_wakes_the_host(toolb
         assert f"check again in {minutes} min" in text
     assert all("run `outlive wait " in text for text in texts)
     await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_of_several_wishes_the_header_says_which_came(toolbox: Toolbox) -> None:
+    caller = a_caller()
+    wishes = ["ready", "error", "port 1"]
+    line = "echo address already in use; echo 'Error: no'; sleep 300"
+    text = await say(toolbox, "run", caller, command=line, wait_for=wishes)
+    assert re.match(r"\[p1 running, [^,]+, 'error' came\]\n", text)
+    text = await say(toolbox, "wait", caller, ids=["p1"], wait_for=wishes, wait_s=0.2)
+    assert "'ready' or 'error' did not come yet, nothing listens on 1 yet]" in text
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        text = await say(toolbox, "wait", caller, ids=["p1"], wait_for=["ready", f":{port}"])
+    assert f", port {port} is open]" in text
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_text_in_two_pieces_is_found_and_a_word_in_two_pieces_is_one(
+    toolbox: Toolbox, gate: Gate
+) -> None:
+    """However the keeper's reads cut them, and behind a flood."""
+    caller = a_caller()
+    line = f"seq 20000; printf al; {gate.wait}; echo ready; printf re; sleep 0.2; echo ady at last; sleep 300"
+    await say(toolbox, "run", caller, command=line, wait_for={"idle_s": 0.1})
+    call = asyncio.create_task(say(toolbox, "run", caller, command=line, wait_for="ready"))
+    gate.open()
+    assert "ready at last" in await call
+    await say(toolbox, "stop", caller, ids=["p1", "p2"])
 
 
 async def _no_progress(_text: str) -> None:
@@ -92,7 +122,7 @@ async def test_a_start_that_fails_and_goes_on_watching_is_answered_about(
     caller = a_caller()
     async with asyncio.timeout(20):
         text = await say(toolbox, "run", caller, command=_FAILED_START, **wish)
-    assert re.match(r"\[p1 running, [^,]+, it has reported an error and fell silent\]\nError: listen", text)
+    assert re.match(r"\[p1 running, .*it has reported an error and fell silent\]\nError: listen", text)
     assert 'wait(ids=["p1"])' in text
     # It was said: what is waited for next is something new.
     text = await say(toolbox, "wait", caller, ids=["p1"], wait_for="ready", wait_s=4)

@@ -103,12 +103,17 @@ class LineSplitter:
         self._start = self.cursor
 
 
+def without_escapes(text: str, *, instead: str = "") -> str:
+    """Return text with something `instead` of each escape sequence and control character."""
+    return _ANSI.sub(instead, text)
+
+
 def strip_ansi(text: str) -> str:
     """Return text without escape sequences and control characters.
 
     Characters that were overwritten are gone.
     """
-    plain = _overwritten(_ANSI.sub("", text))
+    plain = _overwritten(without_escapes(text))
     if "\r" not in plain:
         return plain
     # A progress bar redraws its line after each carriage return: the last version that shows something

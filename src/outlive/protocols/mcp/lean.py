@@ -13,6 +13,7 @@ from msgspec import Meta
 from outlive.operations.requests import Key, ProcessName, Seconds, Text, Timeout, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way, check_replaced
 from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET
+from outlive.protocols.output.pattern import MAX_PATTERN_CHARACTERS
 from outlive.protocols.terminal.typed import check_keys
 
 _Budget = Annotated[
@@ -26,17 +27,20 @@ class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=Tru
     """Refuses unknown arguments, so that an agent learns of a misspelt one."""
 
 
+# As long as what `grep` takes, and for the same reason.
+_Wished = Annotated[str, Meta(max_length=MAX_PATTERN_CHARACTERS)]
+_Port = Annotated[int, Meta(ge=1, le=65535)]
+
+
 class WaitFor(_Lean, kw_only=True, frozen=True):
     """When a call may answer before the end."""
 
-    text: Annotated[str | None, Meta(description="The output contains this.")] = None
-    port: Annotated[
-        Annotated[int, Meta(ge=1, le=65535)] | None, Meta(description="Something listens on this TCP port.")
-    ] = None
+    text: Annotated[tuple[_Wished, ...], Meta(description="The output has one of these.")] = ()
+    port: Annotated[tuple[_Port, ...], Meta(description="Something listens on one of these TCP ports.")] = ()
     idle_s: Annotated[Seconds | None, Meta(description="No output for this long, after the first.")] = None
 
 
-# Listed as a text: a port as a number, and an object with several wishes, are taken all the same.
+# Listed as a text: a list, and an object with several kinds of wishes, are taken all the same.
 _WaitFor = Annotated[WaitFor | None, Meta(extra_json_schema={"type": "string"})]
 
 
@@ -62,7 +66,8 @@ class RunArguments(RunOptions, kw_only=True, frozen=True, forbid_unknown_fields=
         Meta(description="Seconds to wait for the end; 0: run in background."),
     ] = None
     wait_for: Annotated[
-        _WaitFor, Meta(description='Return early: once output contains this text, or port "3000" is open.')
+        _WaitFor,
+        Meta(description='Return early: once output has this text or regex, or "port 3000" is open.'),
     ] = None
     timeout: Annotated[
         Timeout | None,

@@ -5,6 +5,7 @@ Models repeat what other tools have taught them: "5" for 5, one id for a list of
 arguments that there are, and the likeliest one first.
 """
 
+import contextlib
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -79,6 +80,7 @@ _KEYS: Mapping[str, str] = MappingProxyType(
     {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
 )
 _CONTROL_KEY = re.compile(r"(?:ctrl[-+ ]|control[-+ ]|c-|\^)([a-z])", re.IGNORECASE)
+_PORT = re.compile(r"(?:port[ =:]*|:)([0-9]{1,5})", re.IGNORECASE)
 # Characters of output in an answer: fewer hold no head, mark and tail, and a longer line than the most is
 # read in pieces.
 LEAST_BUDGET, MOST_BUDGET = 100, 1_000_000
@@ -222,14 +224,31 @@ def _key_named(key: str) -> str:
 
 
 def _awaited(value: object) -> object:
-    """Return what a wait is for: a text, or a port."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    """Return what a wait is for: texts and ports, whichever comes first.
+
+    "port 3000" and ":3000" are ports. A bare number is a text, such as a status.
+    """
+    if isinstance(value, dict):
+        return {name: _several(one) if name in {"text", "port"} else one for name, one in value.items()}
+    if isinstance(value, str) and value.startswith("["):
+        # Some hosts pass a list as its JSON text.
+        with contextlib.suppress(msgspec.DecodeError):
+            value = msgspec.json.decode(value, type=list[str])
+    if isinstance(value, bool) or not isinstance(value, str | int | list):
         return value
-    # A bare number is a port: servers are waited for far more often than outputs that are digits alone.
-    port = re.fullmatch(r"(?:port[ =:]*|:)?([0-9]{2,5})", str(value).strip(), re.IGNORECASE)
-    if port is not None:
-        return {"port": int(port[1])}
-    return {"text": value} if str(value).strip() else None
+    found: dict[str, list[object]] = {"text": [], "port": []}
+    for one in _several(value):
+        text = str(one) if isinstance(one, int) and not isinstance(one, bool) else one
+        port = _PORT.fullmatch(text.strip()) if isinstance(text, str) else None
+        if port is not None:
+            found["port"].append(int(port[1]))
+        elif not isinstance(text, str) or text.strip():
+            found["text"].append(text)
+    return found if any(found.values()) else None
+
+
+def _several(value: object) -> list[object]:
+    return [] if value is None else list(value) if isinstance(value, list) else [value]
 
 
 def _acted(value: object) -> object:

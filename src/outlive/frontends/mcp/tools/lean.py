@@ -23,7 +23,7 @@ from outlive.frontends.mcp.tools.lean_answers import described, listed, show, sh
 from outlive.frontends.mcp.tools.output.all_output import search_all
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
-from outlive.frontends.mcp.tools.waits import Reason, reporting, unmet, until_answerable, until_any
+from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable, until_any, wish_words
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.lean import (
     ControlArguments,
@@ -55,7 +55,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     wait_s = call.patience_s(asked.wait_s, has_wish=asked.wait_for is not None)
     process, is_new = await _start(call, asked, in_background=wait_s <= 0)
     async with reporting([process], call.progress):
-        reason = await until_answerable(
+        over = await until_answerable(
             call.runner.engine,
             process,
             asked.wait_for,
@@ -69,8 +69,10 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
-    remark = remark or await unmet(asked.wait_for, reason)
-    outcome = await show(call, process, page, asked.budget, workspace=workspace, remark=remark, reason=reason)
+    remark = remark or await wish_words(asked.wait_for, over)
+    outcome = await show(
+        call, process, page, asked.budget, workspace=workspace, remark=remark, reason=over.reason
+    )
     # A caller that has said how long it waits wants this answer, and no task in its place.
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
         return outcome
@@ -155,7 +157,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
     starts = [call.runner.memory.shown(call.caller, process.process_id) for process in found]
     wait_s = call.patience_s(asked.wait_s, has_wish=asked.wait_for is not None)
     async with reporting(found, call.progress):
-        reasons = await until_any(
+        ends = await until_any(
             call.runner.engine,
             found,
             asked.wait_for,
@@ -164,15 +166,17 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             starts=starts,
         )
     texts = []
-    for process, start, over in zip(found, starts, reasons, strict=True):
-        reason: Reason | None = (
-            "end" if process.is_complete else "question" if process.waiting != "no" else over
-        )
+    for process, start, over in zip(found, starts, ends, strict=True):
+        reason = None if over is None else over.reason
+        if process.is_complete:
+            reason = "end"
+        elif process.waiting != "no":
+            reason = "question"
         if reason is None:  # another one is the answer: this one's output is for later
             texts.append((await described(call.runner, process, None, None, shows_id=True))[0])
             continue
         page = await read_page(process.log, start)
-        remark = await unmet(asked.wait_for, over)
+        remark = await wish_words(asked.wait_for, over)
         texts.append(
             (await show(call, process, page, asked.budget, remark=remark, reason=reason, shows_id=True)).text
         )
@@ -208,10 +212,11 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     # A program that the kernel shows waiting again has said all; of one that never waits, silence has to do.
     wanted = asked.wait_for or (None if process.has_stdin else WaitFor(idle_s=_SETTLED_S))
     async with reporting([process], call.progress):
-        reason: Reason | None = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
+        over = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
     nothing = "" if process.is_complete else "[no output yet]"
-    remark = await unmet(asked.wait_for, reason)
+    remark = await wish_words(asked.wait_for, over)
+    reason: Reason | None = over.reason
     note = ""
     if reason == "question" and await _lacks_enter(process, asked, before):
         note = "[no Enter was sent: end text with \\n]"

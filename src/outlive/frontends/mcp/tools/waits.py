@@ -9,7 +9,6 @@ restarts their clock.
 """
 
 import asyncio
-import codecs
 import contextlib
 import math
 import re
@@ -23,12 +22,22 @@ from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.protocols.mcp.hosts import host_of
 from outlive.protocols.mcp.lean import WaitFor
+from outlive.protocols.output.awaited import AwaitedText
 from outlive.protocols.output.error_lines import error_spans
 from outlive.protocols.plain import strip_ansi
 
 # Why a wait is over: the process is complete, a wish came true, it waits for input, it has reported an error
 # and sleeps, or the time is up.
 Reason = Literal["end", "text", "port", "idle", "question", "error", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEnd:
+    """Why a wait is over, and which of its wishes came, in the words of a header; empty for none."""
+
+    reason: Reason
+    came: str = ""
+
 
 _LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
@@ -38,7 +47,10 @@ _NOTHING = WaitFor()
 _SILENCE_S = 3.0
 _SELDOM_S = 60.0
 _ERROR_BYTES = 8192  # of the newest output: an error's line, its stack, and that it waits for changes
-_MOST_WISHED = 40  # characters of a text that is said not to have come: its caller knows the rest
+_HELD_BYTES = 4096  # of looked through output, in which a wished text may have begun
+_WORD_PART = re.compile(rb"\A\w+")
+_FAILED = "it has reported an error and fell silent"
+_MOST_WISHED = 40  # characters of a wished text that a header names: its caller knows the rest
 
 
 def is_listening(port: int) -> bool:
@@ -63,7 +75,7 @@ async def until_answerable(
     start: Cursor = BEGINNING,
     heeds_servers: bool = False,
     leaves_to_person: bool = False,
-) -> Reason:
+) -> WaitEnd:
     """Return when a wish is met, when the process asks something or is complete, or after `wait_s`.
 
     Args:
@@ -98,10 +110,10 @@ async def until_answerable(
         engine.questions.watch(process)
         while True:
             woken.clear()  # before the look: what changes meanwhile wakes the next one
-            if (reason := await watch.look()) is not None:
-                if reason == "end":
+            if (over := await watch.look()) is not None:
+                if over.reason == "end":
                     await engine.queries.settle(process)
-                return reason
+                return over
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(watch.next_at):
                     await woken.wait()
@@ -138,37 +150,38 @@ class _ReadinessProbe:
         self._changed_at: float | None = None
         self._start = start
         self._heeds_servers = heeds_servers
-        heeds_silence = heeds_servers or wanted.text is not None or wanted.port is not None
+        heeds_silence = heeds_servers or bool(wanted.text or wanted.port)
         self._silence_pause_s = _SILENCE_S
         self._silence_at = self._clock() + _SILENCE_S if heeds_silence else math.inf
         self.next_at = deadline
 
-    async def look(self) -> Reason | None:
+    async def look(self) -> WaitEnd | None:
         """Return why the wait is over; None while it is not."""
-        process, wanted = self._process, self._wanted
+        process = self._process
         self._note_output()
         # What is there now, and no more: behind a flood this loop would never end, and no deadline be seen.
         now = Cursor(process.status.stdout_bytes, process.status.stderr_bytes)
         while self._finder.is_before(now):
-            if self._finder.has_found():
-                return "text"
+            if (text := self._finder.find()) is not None:
+                return WaitEnd("text", f"{_shown(text)} came")
             if self._clock() >= self._deadline and not self._process.is_complete:
-                return "time"  # a flood is written faster than it is looked through
+                return WaitEnd("time")  # a flood is written faster than it is looked through
             await asyncio.sleep(0)  # bounded work per turn
         # In the order of what a model can do with it: after an end nothing else matters, and a question waits
         # for the caller.
         if process.is_complete:
-            return "end"
+            return WaitEnd("end")
         if process.waiting != "no" and not self._is_left_to_person():
-            return "question"
-        if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
-            return "port"
+            return WaitEnd("question")
+        for port in self._wanted.port:
+            if await asyncio.to_thread(is_listening, port):
+                return WaitEnd("port", f"port {port} is open")
         if self._is_idle():
-            return "idle"
+            return WaitEnd("idle")
         if (reason := await self._silent_reason()) is not None:
-            return reason
+            return WaitEnd(reason)
         if self._clock() >= self._deadline:
-            return "time"
+            return WaitEnd("time")
         self.next_at = min(self._dues())
         return None
 
@@ -222,7 +235,7 @@ class _ReadinessProbe:
         yield self._silence_at
         if self._wanted.idle_s is not None and self._changed_at is not None:
             yield self._changed_at + self._wanted.idle_s
-        if self._wanted.port is not None:
+        if self._wanted.port:
             yield self._clock() + _LOOK_S
 
 
@@ -234,7 +247,7 @@ async def until_any(
     wait_s: float,
     needs_all: bool,
     starts: list[Cursor],
-) -> list[Reason | None]:
+) -> list[WaitEnd | None]:
     """Return when one of the processes is answerable (or all are, with `needs_all`), or after `wait_s`.
 
     For each process: why its wait is over, None where it is not, since another one is the answer.
@@ -254,7 +267,7 @@ async def until_any(
         left = set(waits)
         while left:
             done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
-            reasons = {one.result() for one in done}
+            reasons = {one.result().reason for one in done}
             if "question" in reasons or (not needs_all and reasons != {"time"}):
                 break
         return [one.result() if one.done() else None for one in waits]
@@ -264,57 +277,65 @@ async def until_any(
         await asyncio.gather(*waits, return_exceptions=True)
 
 
-async def unmet(wanted: WaitFor | None, reason: Reason | None) -> str:
-    """Return what a wait was for and did not come, in the words of a header.
+async def wish_words(wanted: WaitFor | None, over: WaitEnd | None) -> str:
+    """Return which wish came, or what was waited for and did not come, in the words of a header.
 
-    Empty where it came, or nothing was wished for.
+    Empty where nothing was wished for.
 
     Cancellation: safe.
     """
-    if reason == "error":
-        return "it has reported an error and fell silent"
-    if wanted is None or reason not in {"end", "time"}:
-        return ""
+    if over is None or wanted is None:
+        return _FAILED if over is not None and over.reason == "error" else ""
     # Looked at once more: a server that goes into the background listens after the end of what has started
     # it.
-    if wanted.port is not None and await asyncio.to_thread(is_listening, wanted.port):
-        return ""
-    text = None if wanted.text is None else f"{wanted.text[:_MOST_WISHED]!r} did not come"
-    port = None if wanted.port is None else f"nothing listens on {wanted.port}"
-    yet = " yet" if reason == "time" else ""
-    return ", ".join(f"{words}{yet}" for words in (text, port) if words)
+    for port in wanted.port if over.reason == "end" else ():
+        if await asyncio.to_thread(is_listening, port):
+            return f"port {port} is open"
+    if over.came or over.reason == "idle":
+        return over.came
+    yet = "" if over.reason == "end" else " yet"
+    texts, ports = " or ".join(map(_shown, wanted.text)), " or ".join(map(str, wanted.port))
+    missed = [
+        f"{texts} did not come{yet}" if texts else "",
+        f"nothing listens on {ports}{yet}" if ports else "",
+        _FAILED if over.reason == "error" else "",
+    ]
+    return ", ".join(filter(None, missed))
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_MOST_WISHED])
 
 
 class _Finder:
-    """Looks for a text in new output, each stream for itself; holds no more than the text's length of it."""
+    """Looks for texts in new output, each stream for itself; holds no more than its newest 4 KiB."""
 
-    def __init__(self, process: Process, text: str | None, start: Cursor) -> None:
+    def __init__(self, process: Process, texts: tuple[str, ...], start: Cursor) -> None:
         self._process = process
-        self._text = text
+        self._wishes = [AwaitedText(text) for text in texts]
         self._cursor = start
-        self._ends = ["", ""]
-        self._decoders = [codecs.getincrementaldecoder("utf-8")("replace") for _ in range(2)]
+        self._ends = [b"", b""]
 
     def is_before(self, end: Cursor) -> bool:
         """Tell whether there is output before `end` that was not looked at."""
         seen = self._cursor
-        return bool(self._text) and (seen.stdout < end.stdout or seen.stderr < end.stderr)
+        return bool(self._wishes) and (seen.stdout < end.stdout or seen.stderr < end.stderr)
 
-    def has_found(self) -> bool:
-        """Look at the next 64 KiB."""
-        if not self._text:
-            return False
+    def find(self) -> str | None:
+        """Look at the next 64 KiB, and return which text they have; None for none."""
         chunks = self._process.log.read(self._cursor, 65536)
         self._cursor = OutputChunk.after(self._cursor, chunks)
         for chunk in chunks:
-            seen = self._ends[chunk.stream] + self._decoders[chunk.stream].decode(chunk.data)
-            if self._text in seen:
-                return True
+            seen = self._ends[chunk.stream] + chunk.data
+            for wish in self._wishes:
+                if wish.is_in(seen):
+                    return wish.text
             # A text may begin at the end of one chunk and go on in the next, as far apart as the reads of the
             # keeper cut it.
-            keep = len(self._text) - 1
-            self._ends[chunk.stream] = seen[-keep:] if keep else ""
-        return False
+            if len(seen) > _HELD_BYTES:
+                seen = _WORD_PART.sub(b"", seen[-_HELD_BYTES:])  # the rest of a word is the beginning of none
+            self._ends[chunk.stream] = seen
+        return None
 
 
 _REPORT_S = 2.0  # between two progress messages: a person watches them
