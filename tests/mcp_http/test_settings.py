@@ -18,7 +18,7 @@ def test_the_defaults_and_the_documents_names_of_the_environment() -> None:
     plain = resolve({}, {"HOME": "/ann"}, working_folder="/").settings
     assert (plain.mcp_port, plain.termination_timeout_s, plain.mcp_api_key) == (8888, 30.0, "")
     assert (plain.wait_s, plain.command_timeout_s, plain.max_output_bytes) == (45.0, 60.0, 1 << 20)
-    assert (plain.tools_disabled, plain.scripts_disabled, plain.allow_sudo) == (False, False, False)
+    assert (plain.tools_disabled, plain.scripts_disabled, plain.allow_sudo) == (False, False, None)
     assert (plain.allowed_patterns, plain.blocked_patterns, plain.mcp_tools) == (("*",), (), "all")
     names = {"MCP_REMOTE_PORT": "9", "TERMINATION_TIMEOUT": "7", "MCP_API_KEY": "k"}
     chosen = resolve({}, {"HOME": "/ann", **names}, working_folder="/").settings

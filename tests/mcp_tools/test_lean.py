@@ -350,9 +350,9 @@ async def test_a_cancelled_run_ends_what_it_started(toolbox: Toolbox, engine: En
         ("run", {}, "exactly one"),
         ("run", {"command": "ls", "argv": ["ls"]}, "exactly one"),
         ("run", {"command": "ls", "timout": 3}, "timout"),
-        ("run", {"command": "sudo ls"}, "Sudo commands are not allowed"),
-        ("run", {"argv": ["sudo", "ls"]}, "Sudo commands are not allowed"),
-        ("run", {"script": "sudo ls"}, "Sudo commands are not allowed"),
+        ("run", {"command": "sudo ls", "profile": "guarded"}, "Sudo commands are not allowed"),
+        ("run", {"argv": ["sudo", "ls"], "profile": "guarded"}, "allow_sudo"),
+        ("run", {"script": "sudo ls", "profile": "guarded"}, "allow_sudo"),
         ("read", {"id": "nobody"}, "nobody"),
         ("read", {"id": "0" * 26}, "0" * 26),
         ("wait", {"ids": []}, "ids"),
@@ -424,3 +424,18 @@ async def test_output_that_the_disk_does_not_give_is_an_answer_of_the_tool(
     outcome = await answer(toolbox, tool, caller, words)
     assert outcome.is_error
     assert outcome.text.startswith("The disk does not give the output.\nHint: ")
+
+
+@pytest.mark.promise("S1.8")
+async def test_sudo_runs_in_the_profile_open_unless_the_operator_says_no(engine: Engine) -> None:
+    """`doas`, `su -` and `ssh host sudo` run; a person types the password, which no model sees."""
+    caller = a_caller()
+    toolbox = Toolbox(engine, ToolSettings())
+    sudo = {"PATH": "/nowhere"}  # which sudo there is matters to no test
+    for way in ({"command": "sudo ls"}, {"script": "sudo ls"}):
+        text = await say(toolbox, "run", caller, **way, env=sudo)
+        assert "sudo: " in text
+    refused = Toolbox(engine, ToolSettings(allow_sudo=False))
+    await refuses(refused, "run", {"command": "sudo ls"}, named="allow_sudo")
+    outcome = await answer(toolbox, "command_execute", caller, {"command": "sudo ls"})
+    assert "Sudo commands are not allowed" in outcome.text

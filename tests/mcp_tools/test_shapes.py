@@ -150,7 +150,7 @@ async def test_output_timeouts_tags_and_groups_are_remembered(toolbox: Toolbox) 
 @pytest.mark.promise("S1.8", "S1.10", "M.progress", "S4.6", "S4.13")
 def test_the_defaults_are_the_promised_ones() -> None:
     settings = ToolSettings()
-    assert (settings.enabled, settings.allow_scripts, settings.allow_sudo) == (True, True, False)
+    assert (settings.enabled, settings.allow_scripts, settings.allow_sudo) == (True, True, None)
     assert (settings.allowed_patterns, settings.blocked_patterns) == (("*",), ())
     assert (settings.timeout_s, settings.max_output_bytes) == (60, 1 << 20)
     assert (settings.wait_s, settings.termination_timeout_s, settings.mcp_tools) == (45, 30, "all")

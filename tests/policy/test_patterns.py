@@ -16,7 +16,20 @@ def _refusal(patterns: CommandPatterns, line: str) -> str:
     return refused.value.message
 
 
-@pytest.mark.parametrize("line", ["ls", "for i in 1 2; do echo $i; done", "echo sudo", "grep 'sudo ls' x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ls",
+        "for i in 1 2; do echo $i; done",
+        "echo sudo",
+        "grep 'sudo ls' x",
+        "make  # needs no sudo here",
+        "# sudo make install\nmake",
+        'git commit -m "drop sudo from the \\$PATH" && echo $?',
+        "cat > README <<'EOF'\nRun sudo make install\nsudo ls\nEOF\necho done",
+        "for i in 1; do echo 'ask for\nsudo ls'; done",
+    ],
+)
 def test_without_lists_everything_but_sudo_passes(line: str) -> None:
     """S1.8."""
     assert CommandPatterns().is_open
@@ -37,6 +50,12 @@ def test_without_lists_everything_but_sudo_passes(line: str) -> None:
         "if true; then sudo ls; fi",
         "(sudo ls)",
         "timeout 3 sudo ls",
+        "echo a\nsudo ls",
+        'echo "$(sudo ls)"',
+        'for i in 1; do bash -c "sudo ls $i"; done',
+        "cat <<EOF\nx\nEOF\nsudo ls",
+        "cat <<EOF | sudo tee x\nx\nEOF",
+        "'sudo' ls > x; echo $(y)",
     ],
 )
 def test_sudo_is_refused_wherever_it_runs(line: str) -> None:
@@ -74,6 +93,7 @@ def test_a_blocked_word_names_the_program() -> None:
 @pytest.mark.promise("S1.8")
 def test_scripts_are_checked_by_interpreter_and_by_line() -> None:
     CommandPatterns().check_script("/usr/bin/python3", "import os")
+    CommandPatterns().check_script("/bin/sh", "cat <<EOF\nsudo ls\nEOF\n# sudo ls\n")
     CommandPatterns(blocked=("rm *",)).check_script("/bin/bash", "#!/bin/bash\n\n# rm x\necho a\n  ls\n")
     CommandPatterns(allowed=("python3 *",)).check_script("python3", "anything(1)")
     for patterns, interpreter, content in (

@@ -241,6 +241,11 @@ def parse_switch(text: str) -> bool:
     return word in _YES
 
 
+def parse_sudo(text: str) -> bool | None:
+    """Return whether tools may use sudo; None for "lean", where it depends on the tool and its profile."""
+    return None if text.strip().lower() == "lean" else parse_switch(text)
+
+
 def parse_level(text: str) -> str:
     """Return the name of a log level."""
     word = text.strip().lower()

@@ -15,6 +15,7 @@ from outlive.config.options import (
     parse_seconds,
     parse_seconds_bound,
     parse_size_bound,
+    parse_sudo,
     parse_switch,
     parse_verdict,
     parse_words,
@@ -139,11 +140,11 @@ class PolicySettings:
         example="on",
         project="on",
     )
-    allow_sudo: bool = option(
+    allow_sudo: bool | None = option(
         "switch",
-        parse_switch,
-        "off",
-        "MCP tools may start commands that begin with sudo.",
+        parse_sudo,
+        "lean",
+        "MCP tools may start commands that begin with sudo; lean: the lean tools, in the profile open.",
         flag="--allow-sudo",
         example="on",
         project="off",

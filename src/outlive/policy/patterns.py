@@ -34,6 +34,14 @@ _STARTERS = _SHELLS | frozenset(
 # The word on its own, with or without a path before it; for text that the grammar does not understand.
 _SUPERUSER_WORD = re.compile(r"(?:^|[\s;&|(){}`\"'=!])(?:[\w./-]*/)?(?:sudo|sudoedit)(?=$|[\s;&|()}`\"'])")
 
+# What a shell runs nothing of, mostly: escapes, quotes, comments, and the body of a here-document.
+_UNREAD = re.compile(
+    r"""\\.|(?P<code>(?:\s-c|\beval)\s+)?(?:'[^']*'|"(?:\\.|[^"\\])*")|(?:(?<=[\s;&|()])|\A)\#[^\n]*"""
+    r"""|(?<!<)<<-?[ \t]*["'\\]?(?P<end>[A-Za-z_]\w*)["']?(?P<rest>[^\n]*)\n"""
+    r"""(?:[^\n]*\n)*?(?:[ \t]*(?P=end)(?=\n|\Z)|[^\n]*\Z)""",
+    re.DOTALL,
+)
+
 _OPAQUE_HINT = (
     "While patterns are in force write only words, quotes, &&, ||, ;, |, & and $NAME: nothing else "
     "can be checked."
@@ -62,6 +70,7 @@ class CommandPatterns:
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
         """
+        self._check_sudo(line)
         commands = parse_line(line)
         if commands is None or any(command.writes for command in commands):
             self._check_opaque(line)
@@ -74,7 +83,10 @@ class CommandPatterns:
         Raises:
             CommandRefused: With one of the texts of promise S1.7.
         """
-        self._check([SimpleCommand(argv=tuple(argv) or ("",))])
+        commands = [SimpleCommand(argv=tuple(argv) or ("",))]
+        if not self.allow_sudo and any(map(_asks_for_sudo, commands)):
+            raise _sudo()
+        self._check(commands)
 
     def check_script(self, interpreter: str, content: str) -> None:
         """Do nothing for a script that is allowed: its interpreter, and for a shell each of its lines.
@@ -91,6 +103,9 @@ class CommandPatterns:
             if self.blocked:
                 raise _refused("command_opaque", _blocked_text(self.blocked[0]), hint=_OPAQUE_HINT)
             return
+        self._check_sudo(content)
+        if self.is_open:
+            return
         # For a shell only "\n" ends a line, and only blanks may stand before "#": other characters are part
         # of a word.
         for raw in content.split("\n"):
@@ -99,9 +114,6 @@ class CommandPatterns:
                 self.check_line(line)
 
     def _check(self, commands: Sequence[SimpleCommand]) -> None:
-        for command in commands:
-            if not self.allow_sudo and _asks_for_sudo(command):
-                raise _sudo()
         for command in commands:
             for pattern in self.blocked:
                 if _is_blocked(command, pattern):
@@ -112,9 +124,11 @@ class CommandPatterns:
                 if not any(fnmatchcase(text, pattern) for pattern in self.allowed):
                     raise _refused("command_not_allowed", "Command does not match any allowed pattern")
 
-    def _check_opaque(self, line: str) -> None:
-        if not self.allow_sudo and _SUPERUSER_WORD.search(line):
+    def _check_sudo(self, text: str) -> None:
+        if not self.allow_sudo and "sudo" in text and _runs_sudo(text):
             raise _sudo()
+
+    def _check_opaque(self, line: str) -> None:
         if self.blocked:
             raise _refused("command_opaque", _blocked_text(self._suspect(line)), hint=_OPAQUE_HINT)
         if not self.is_open:
@@ -151,12 +165,40 @@ def _asks_for_sudo(command: SimpleCommand) -> bool:
     return name in _STARTERS and any(_SUPERUSER_WORD.search(word) for word in command.argv[1:])
 
 
+def _runs_sudo(text: str) -> bool:
+    """Tell whether shell lines run sudo, as far as can be seen.
+
+    Mentioned in a comment, a quoted text or a here-document, it does not run; in what a shell is given to run
+    (`-c`, eval) or substitutes, it does.
+    """
+    commands = parse_line(text)
+    if commands is not None:
+        return any(map(_asks_for_sudo, commands))
+    bare = _UNREAD.sub(_read, text)
+    if "\n" not in bare.strip():
+        return _SUPERUSER_WORD.search(bare) is not None
+    return any(_runs_sudo(line.strip()) for line in bare.split("\n") if "sudo" in line)
+
+
+def _read(match: re.Match[str]) -> str:
+    """Return what counts of a part that is mostly not read."""
+    text = match[0]
+    if match["end"] is not None:
+        return match["rest"]
+    is_one_word = not any(map(str.isspace, text))  # 'sudo' is the program, too
+    return text if is_one_word or match["code"] or "$(" in text or "`" in text else " "
+
+
 def _blocked_text(pattern: str) -> str:
     return f"Command matches blocked pattern: {pattern}"
 
 
 def _sudo() -> CommandRefused:
-    return _refused("command_not_allowed", "Sudo commands are not allowed", hint="Run it without sudo.")
+    return _refused(
+        "command_not_allowed",
+        "Sudo commands are not allowed",
+        hint="Run it without sudo, or have the operator set allow_sudo = true.",
+    )
 
 
 def _refused(code: str, text: str, *, hint: str = "") -> CommandRefused:

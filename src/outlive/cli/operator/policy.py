@@ -117,7 +117,9 @@ async def _judge(
     if standing is not None:
         decision = Decision(verdict=Verdict.ALLOW, reason=decision.reason, findings=decision.findings)
     patterns = CommandPatterns(
-        allowed=settings.allowed_patterns, blocked=settings.blocked_patterns, allow_sudo=settings.allow_sudo
+        allowed=settings.allowed_patterns,
+        blocked=settings.blocked_patterns,
+        allow_sudo=bool(settings.allow_sudo),
     )
     tools = None
     try:

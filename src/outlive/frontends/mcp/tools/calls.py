@@ -166,7 +166,7 @@ class ToolSettings:
         blocked_patterns: Globs; no simple command may match one.
         timeout_s: When a command's tree is ended, if the call names no timeout.
         max_output_bytes: What a result shows of each stream at the most; the log keeps everything.
-        allow_sudo: Whether commands may begin with sudo.
+        allow_sudo: Whether commands may begin with sudo; None: those of the lean tools in the profile open.
         allow_scripts: Whether scripts may be run.
         termination_timeout_s: Between TERM and KILL (promise S4.6).
         mcp_tools: Which tools are offered (promise S4.13).
@@ -186,7 +186,7 @@ class ToolSettings:
     blocked_patterns: tuple[str, ...] = ()
     timeout_s: int = 60
     max_output_bytes: int = 1024 * 1024
-    allow_sudo: bool = False
+    allow_sudo: bool | None = None
     allow_scripts: bool = True
     termination_timeout_s: float = 30.0
     mcp_tools: ToolSet = "all"
@@ -213,12 +213,11 @@ class ToolPolicy:
     Raises CommandRefused with a text of promise S1.7.
     """
 
-    def __init__(self, settings: ToolSettings) -> None:
+    def __init__(self, settings: ToolSettings, *, is_lean_and_open: bool = False) -> None:
         self._settings = settings
+        allow_sudo = is_lean_and_open if settings.allow_sudo is None else settings.allow_sudo
         self._patterns = CommandPatterns(
-            allowed=settings.allowed_patterns,
-            blocked=settings.blocked_patterns,
-            allow_sudo=settings.allow_sudo,
+            allowed=settings.allowed_patterns, blocked=settings.blocked_patterns, allow_sudo=allow_sudo
         )
 
     def check_line(self, line: str) -> None:

@@ -10,6 +10,7 @@ import contextlib
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from outlive.core.command import Profile
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidState, OutliveError, ProcessNotFound
@@ -315,10 +316,14 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
 
 async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) -> tuple[Process, bool]:
     """Start what was asked for, or find what the same key started; return whether it is new."""
+    runner = call.runner
+    # A password for sudo is typed by a person, unseen; in every other profile sudo could do nothing.
+    is_open = (asked.profile or runner.engine.sandboxes.default) == Profile.OPEN
+    policy = ToolPolicy(runner.settings, is_lean_and_open=is_open)
     command = call.make_command(
         asked,
         line=asked.command,
-        argv=_admitted_words(asked, call.runner.policy),
+        argv=_admitted_words(asked, policy),
         script=asked.script,
         stdin=asked.stdin,
         stdio="pty" if asked.pty else "pipes",
