@@ -250,6 +250,53 @@ async def test_a_wait_can_be_for_a_text_that_comes_later(toolbox: Toolbox, gate:
 
 
 @pytest.mark.promise("S4.13.waits")
+@pytest.mark.parametrize(
+    ("client", "usual_s", "most_s"),
+    [
+        ("codex-mcp-client", 280, 280),
+        ("cursor-vscode", 280, 280),
+        ("Visual Studio Code", 280, 280),
+        ("gemini-cli-mcp-client", 580, 580),
+        ("goose", 280, 280),
+        ("claude-ai", 220, 220),
+        ("cline", 45, 50),
+        ("mcp", 45, 50),
+    ],
+)
+def test_a_host_with_a_known_limit_is_answered_before_it(client: str, usual_s: float, most_s: float) -> None:
+    caller = replace(a_caller(), client=client.lower())
+    assert patience_of(caller, has_progress=True, is_patient=False) == WaitBounds(usual_s, most_s)
+    # An operator with less patience than the default has a reason.
+    short = patience_of(caller, has_progress=True, is_patient=False, usual_s=3)
+    assert short == WaitBounds(3, most_s)
+
+
+@pytest.mark.promise("S4.13.waits")
+async def test_a_wait_that_is_cut_says_so(toolbox: Toolbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waits, "_MOST_WAIT_S", 0.2)
+    caller = a_caller()
+    text = await say(toolbox, "run", caller, command="sleep 300", wait_s=200)
+    assert re.match(r"\[p1 running, [^,]+, wait_s is at most 0.2 at this host\]\n", text)
+    text = await say(toolbox, "wait", caller, ids=["p1"], wait_s=200)
+    assert "wait_s is at most 0.2 at this host" in text
+    assert "at most" not in await say(toolbox, "wait", caller, ids=["p1"], wait_s=0.1)
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.waits")
+@pytest.mark.parametrize(
+    ("client", "most"), [("unheard-of", "50"), ("codex", "280"), ("claude-code", "1500")]
+)
+async def test_a_schema_says_how_long_its_host_lets_a_call_wait(
+    toolbox: Toolbox, client: str, most: str
+) -> None:
+    caller = replace(a_caller(), client=client, asked_tools="lean")
+    tools = {tool["name"]: tool for tool in toolbox.definitions(caller)}
+    for name in ("run", "wait"):
+        assert f"At most {most}." in str(tools[name]["inputSchema"])
+
+
+@pytest.mark.promise("S4.13.waits")
 def test_a_call_without_progress_waits_at_most_50_seconds_whatever_it_asks() -> None:
     caller = replace(a_caller(), client="unheard-of")
     patience = patience_of(caller, has_progress=False, is_patient=True)
@@ -258,7 +305,7 @@ def test_a_call_without_progress_waits_at_most_50_seconds_whatever_it_asks() -> 
     assert patience_of(caller, has_progress=True, is_patient=True) == WaitBounds(1500, 1500)
     known = replace(caller, client="claude-code")
     assert patience_of(known, has_progress=True, is_patient=False) == WaitBounds(1500, 1500)
-    assert patience_of(known, has_progress=False, is_patient=False) == patience
+    assert patience_of(known, has_progress=False, is_patient=False) == WaitBounds(280, 280)
     short = patience_of(caller, has_progress=False, is_patient=False, usual_s=3)
     assert [short.seconds(asked) for asked in (None, 20, 80)] == [3, 20, 50]
     long = patience_of(caller, has_progress=False, is_patient=False, usual_s=300)

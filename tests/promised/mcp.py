@@ -148,8 +148,8 @@ SENTENCES: Mapping[str, str] = {
         "A key starts nothing twice; its result says when it ran, and with another command it is refused."
     ),
     "S4.13.waits": (
-        "An end, a text, a port, silence or a question answers a call at once; without progress a "
-        "call waits at most 50 s; what a host's time limit gives up goes on."
+        "An end, a text, a port, silence, a failed start or a question answers a call at once; else it "
+        "waits until 20 s before its host's known limit, or 50 s; what a host gives up goes on."
     ),
     "S4.13.lenient": (
         "Arguments as models send them are taken where one thing can be meant; all others are "

@@ -24,7 +24,15 @@ from outlive.frontends.mcp.tools.lean_answers import described, listed, show, sh
 from outlive.frontends.mcp.tools.output.all_output import search_all
 from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
-from outlive.frontends.mcp.tools.waits import Reason, reporting, until_answerable, until_any, wish_words
+from outlive.frontends.mcp.tools.waits import (
+    Reason,
+    WaitEnd,
+    cut_words,
+    reporting,
+    until_answerable,
+    until_any,
+    wish_words,
+)
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.protocols.mcp.lean import (
     ControlArguments,
@@ -70,7 +78,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
-    remark = remark or await wish_words(asked.wait_for, over)
+    remark = remark or await _wait_words(asked, wait_s, over)
     outcome = await show(
         call, process, page, asked.budget, workspace=workspace, remark=remark, reason=over.reason
     )
@@ -177,7 +185,7 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             texts.append((await described(call.runner, process, None, None, shows_id=True))[0])
             continue
         page = await read_page(process.log, start)
-        remark = await wish_words(asked.wait_for, over)
+        remark = await _wait_words(asked, wait_s, over)
         texts.append(
             (await show(call, process, page, asked.budget, remark=remark, reason=reason, shows_id=True)).text
         )
@@ -216,7 +224,7 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
         over = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
     nothing = "" if process.is_complete else "[no output yet]"
-    remark = await wish_words(asked.wait_for, over)
+    remark = await _wait_words(asked, wait_s, over)
     reason: Reason | None = over.reason
     note = ""
     if reason == "question" and await _lacks_enter(process, asked, before):
@@ -226,6 +234,14 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     return await show(
         call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason, note=note
     )
+
+
+async def _wait_words(
+    asked: RunArguments | WaitArguments | SendArguments, wait_s: float, over: WaitEnd | None
+) -> str:
+    """Return what a header says of the wait itself."""
+    words = [await wish_words(asked.wait_for, over), cut_words(asked.wait_s, wait_s, over)]
+    return ", ".join(filter(None, words))
 
 
 async def _lacks_enter(process: Process, asked: SendArguments, before: Cursor) -> bool:

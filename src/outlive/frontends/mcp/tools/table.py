@@ -80,18 +80,23 @@ class Tool:
         """Whether it is made for models, not for programs that go by the documents."""
         return self.listed is not None
 
-    def definition(self, configured: Sequence[str] = ()) -> Schema:
+    def definition(self, configured: Sequence[str] = (), *, most_wait_s: float | None = None) -> Schema:
         """Return the MCP Tool object (MCP 2025-11-25, "Tools"), for models with those arguments that are
-        `configured`, too.
+        `configured`, too, and with the `most_wait_s` that the host lets a call wait.
         """
         # Clients decide by these hints whether they ask a person before the call. A tool that runs commands
         # may change anything and reach anywhere, and says so.
         reads_only = self.scope is Scope.READ
+        schema = arguments_schema(self.arguments, listed=self._shown(configured))
+        if self.is_for_models and most_wait_s is not None and "wait_s" in schema["properties"]:
+            wait_s = schema["properties"]["wait_s"]
+            bound = f"At most {most_wait_s:g}."
+            wait_s["description"] = " ".join(filter(None, [wait_s.get("description"), bound]))
         tool: Schema = {
             "name": self.name,
             "title": self.title,
             "description": self.description,
-            "inputSchema": arguments_schema(self.arguments, listed=self._shown(configured)),
+            "inputSchema": schema,
             "annotations": {
                 "title": self.title,
                 "readOnlyHint": reads_only,

@@ -26,6 +26,7 @@ from outlive.frontends.mcp.tools import processes
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, ToolSettings, UnknownTool
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
+from outlive.frontends.mcp.tools.waits import patience_of
 from outlive.kernel.files import read_all, write_whole
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
@@ -203,7 +204,13 @@ class Toolbox:
         """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas,
         annotations.
         """
-        return [tool.definition(self.settings.configured) for tool in self._tools_of(caller).values()]
+        # A host that waits on at progress asks for it, or has asked before.
+        is_patient = self._runner.memory.is_patient(caller)
+        most_s = patience_of(caller, has_progress=True, is_patient=is_patient).most_s
+        return [
+            tool.definition(self.settings.configured, most_wait_s=most_s)
+            for tool in self._tools_of(caller).values()
+        ]
 
     async def call(
         self,

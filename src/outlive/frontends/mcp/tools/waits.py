@@ -20,7 +20,7 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
-from outlive.protocols.mcp.hosts import host_of
+from outlive.protocols.mcp.hosts import NO_LIMIT_S, host_of
 from outlive.protocols.mcp.lean import WaitFor
 from outlive.protocols.output.awaited import AwaitedText
 from outlive.protocols.output.error_lines import error_spans
@@ -390,6 +390,7 @@ def newest_line(process: Process) -> str:
 
 _DEFAULT_WAIT_S = 45.0  # many hosts give up after a minute
 _MOST_WAIT_S = 50.0
+_MARGIN_S = 20.0  # before a known limit: an answer takes a moment, and crosses no cancel on its way
 _LONGEST_WAIT_S = 25 * 60.0  # a person that looks at the screen has lost patience long before
 _RAW_WAIT_S = 3600.0
 
@@ -415,13 +416,25 @@ def patience_of(
         caller: The client. A raw one is a program that says itself how long it waits.
         has_progress: Whether it asked for progress.
         is_patient: Whether progress was seen to restart its host's clock.
-        usual_s: The setting `wait`.
+        usual_s: The setting `wait`: a shorter one than the default holds for every host that gives up at all.
     """
     if caller.is_raw:
         return WaitBounds(usual_s, _RAW_WAIT_S)
-    if has_progress and (is_patient or host_of(caller.client).restarts_at_progress):
+    host = host_of(caller.client)
+    if has_progress and (is_patient or host.restarts_at_progress):
         return WaitBounds(_LONGEST_WAIT_S, _LONGEST_WAIT_S)
+    most_s = 0.0 if host.limit_s in {None, NO_LIMIT_S} else (host.limit_s or 0.0) - _MARGIN_S
+    if most_s > _MOST_WAIT_S:
+        return WaitBounds(usual_s if usual_s < _DEFAULT_WAIT_S else most_s, most_s)
     return WaitBounds(min(usual_s, _MOST_WAIT_S), _MOST_WAIT_S)
+
+
+def cut_words(asked_s: float | None, wait_s: float, over: WaitEnd | None) -> str:
+    """Return that a wait was shorter than asked for, in the words of a header; empty where that changed
+    nothing.
+    """
+    is_cut = asked_s is not None and asked_s > wait_s and over is not None and over.reason == "time"
+    return f"wait_s is at most {wait_s:g} at this host" if is_cut else ""
 
 
 async def until_complete(process: Process, *, at: float | None) -> None:
