@@ -60,3 +60,13 @@ async def test_where_nothing_can_be_kept_a_hint_says_what_the_filter_hides(
     # It is said with the end, not with every look at it.
     assert "hides" not in await say(toolbox, "read", caller, id="p1")
     assert "hides" not in await say(toolbox, "run", caller, command="seq 3 | tail -2")
+
+
+@pytest.mark.promise("S4.13.filters")
+async def test_of_a_success_that_shows_something_a_filter_hides_nothing_worth_a_word(
+    keeping: Engine,
+) -> None:
+    toolbox, caller = _toolbox(keeping), a_caller()
+    assert await say(toolbox, "run", caller, command="seq 300 | tail -1") == "[exit 0]\n300"
+    text = await say(toolbox, "run", caller, command="seq 300 | grep nothing")
+    assert "bytes before it: read(" in text

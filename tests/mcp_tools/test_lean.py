@@ -265,13 +265,13 @@ async def test_run_can_wait_for_a_text_or_a_port(toolbox: Toolbox) -> None:
     caller = a_caller()
     line = "printf 'serv'; sleep 0.2; echo 'er is ready'; sleep 100"
     text = await say(toolbox, "run", caller, command=line, wait_for={"text": "server is ready"})
-    assert re.fullmatch(r"\[p1 running, \d\.\d s\]\nserver is ready", text), text
+    assert re.fullmatch(r"\[p1 running, \d\.\d s, 'server is ready' came\]\nserver is ready", text), text
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     program = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(100)"
     text = await say(toolbox, "run", caller, argv=[sys.executable, "-c", program], wait_for={"port": port})
-    assert re.fullmatch(rf"\[p2 running, \d\.\d s, listens on {port}\]", text), text
+    assert re.fullmatch(rf"\[p2 running, \d\.\d s, port {port} is open, listens on {port}\]", text), text
     await say(toolbox, "stop", caller, ids=["p1", "p2"])
 
 

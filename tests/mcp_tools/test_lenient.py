@@ -1,11 +1,14 @@
 """Calls as models send them, from the arguments to what the command did."""
 
 import re
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from outlive.engine import Engine, ProcessFilter
 from outlive.frontends.mcp.tools import Caller, Toolbox
+from outlive.frontends.mcp.tools.calls import Project
 from tests.mcp_tools.calling import a_caller, answer, newest_process, say
 from tests.support.processes import Gate, Marker, wait_dead, wait_for
 
@@ -172,3 +175,17 @@ async def test_what_is_not_understood_is_refused_with_what_there_is(
 
 def _of(caller: Caller) -> ProcessFilter:
     return ProcessFilter(principal=caller.principal)
+
+
+@pytest.mark.promise("S4.13.lenient")
+async def test_the_first_lines_and_the_home_folder_are_what_they_are_elsewhere(
+    toolbox: Toolbox, tmp_path: Path
+) -> None:
+    home = str(tmp_path)
+    project = Project(root=home, cwd="/", env={"HOME": home, "PATH": "/usr/bin:/bin"})
+    caller = replace(a_caller(), project=project)
+    text = await say(toolbox, "run", caller, command="pwd; seq 2000", cwd="~")
+    assert text.splitlines()[1] == home
+    assert await say(toolbox, "read", caller, id="p1", head=3) == f"[exit 0]\n{home}\n1\n2"
+    outcome = await answer(toolbox, "run", caller, {"command": "pwd", "cwd": "~/no"})
+    assert f"{home}/no" in outcome.text

@@ -136,6 +136,67 @@ def test_a_value_is_taken_as_it_is_meant(name: str, sent: object, taken: object)
 
 
 @pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("shape", "sent", "name", "taken"),
+    [
+        (lean.ReadArguments, {"id": "p1", "cursor": 0}, "cursor", "0"),
+        (lean.ReadArguments, {"id": "p1", "cursor": 12.5}, "cursor", "12.5"),
+        (lean.ReadArguments, {"id": "p1", "offset": 90}, "cursor", "90"),
+        (lean.ReadArguments, {"ids": ["p1"]}, "id", "p1"),
+        (lean.ReadArguments, {"id": [1]}, "id", "p1"),
+        (lean.ReadArguments, {"id": "p1", "head": "5"}, "head", 5),
+        (lean.ReadArguments, {"id": "p1", "tail": -5}, "tail", 5),
+        (lean.ReadArguments, {"id": "p1", "max_output": 500}, "budget", 500),
+        (lean.WaitArguments, {"ids": "p1", "timeout": 5}, "wait_s", 5.0),
+        (lean.WaitArguments, {"ids": "p1", "timeout_ms": 5000}, "wait_s", 5.0),
+        (lean.SendArguments, {"id": "p1", "data": "y"}, "text", "y"),
+        (lean.SendArguments, {"id": "p1", "text": 5}, "text", "5"),
+        (lean.RunArguments, {"command": "x", "timeout_ms": 5000}, "timeout", 5.0),
+        (lean.RunArguments, {"command": "x", "yield_time_ms": 1500}, "wait_s", 1.5),
+        (lean.RunArguments, {"command": "x", "restart": False}, "command", "x"),
+        (lean.RunArguments, {"command": "x", "shell": True}, "command", "x"),
+        (lean.RunArguments, {"command": "x", "env": ["A=1", "B=2=3"]}, "env", {"A": "1", "B": "2=3"}),
+        (lean.RunArguments, {"command": "x", "env": "A=1"}, "env", {"A": "1"}),
+        (lean.RunArguments, {"command": "x", "key": 5}, "key", "5"),
+        (lean.RunArguments, {"command": "x", "pty": "yes"}, "pty", True),
+        (lean.ListArguments, {"all": "yes"}, "all", True),
+        (lean.ListArguments, {"all": "no"}, "all", False),
+        (lean.ListArguments, {"limit": 1000}, "limit", 200),
+        (lean.ControlArguments, {"id": "p1", "signal": "HUP"}, "action", "signal"),
+    ],
+)
+def test_what_can_mean_one_thing_is_taken(
+    shape: type[msgspec.Struct], sent: dict[str, object], name: str, taken: object
+) -> None:
+    assert getattr(_read(shape, **sent), name) == taken
+
+
+@pytest.mark.promise("S4.13.lenient")
+@pytest.mark.parametrize(
+    ("shape", "sent", "said"),
+    [
+        (lean.RunArguments, {"command": "x", "env": [5]}, 'For example env={"PORT": "3000"}.'),
+        (lean.RunArguments, {"command": "x", "wait_for": True}, '"port 3000"'),
+        (lean.RunArguments, {"command": "x", "wait_s": "soon"}, "wait_s=30"),
+        (lean.RunArguments, {"command": "cat", "stdin": "some text"}, "<<'EOF'"),
+        (lean.ReadArguments, {"ids": ["p1", "p2"]}, "wait(ids=["),
+        (lean.ReadArguments, {"id": "p1", "tail": "last"}, "tail=50"),
+        (lean.WaitArguments, {}, "ids is missing"),
+        (lean.ControlArguments, {"id": "p1"}, "action is missing"),
+    ],
+)
+def test_what_is_refused_is_shown_by_an_example(
+    shape: type[msgspec.Struct], sent: dict[str, object], said: str
+) -> None:
+    """No word of a decoder: "expected object | null, got array" tells a model nothing."""
+    with pytest.raises(InvalidRequest) as caught:
+        _read(shape, **sent)
+    words = f"{caught.value.message} {caught.value.hint}"
+    assert said in words
+    assert not any(word in words for word in ("expected", "null", "enum", "Object", "str"))
+
+
+@pytest.mark.promise("S4.13.lenient")
 @pytest.mark.parametrize("name", ["background", "run_in_background", "is_background"])
 @pytest.mark.parametrize(
     ("sent", "wait_s"), [(True, 0), ("true", 0), (1, 0), (False, None), ("false", None), (None, None)]

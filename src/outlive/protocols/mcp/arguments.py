@@ -21,7 +21,7 @@ from outlive.operations.requests import (
     convert_request,
 )
 from outlive.operations.start import RunOptions, check_words
-from outlive.protocols.mcp.lenient import accept_arguments, whole_numbers
+from outlive.protocols.mcp.lenient import accept_arguments, refused_value, whole_numbers
 
 _TreeTimeout = Annotated[
     WholeSeconds | None, Meta(description="Seconds after which the whole process tree is ended.")
@@ -149,6 +149,8 @@ def read_arguments(
     except InvalidRequest as error:
         names = ", ".join(listed or [field.encode_name for field in msgspec.structs.fields(shape)])
         hint = f"The tool's arguments are: {names}." if names else "The tool takes no arguments."
-        if listed is not None and error.hint != SLUGS[error.code][1]:
-            hint = error.hint  # it says more than a list
+        if listed is not None:
+            error = refused_value(error, members)
+            if error.hint != SLUGS[error.code][1]:
+                hint = error.hint  # it says more than a list
         raise InvalidRequest(error.code, error.message, hint=hint, details=error.details) from None

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from outlive.operations.requests import Key, ProcessName, Seconds, Text, Timeout, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way, check_replaced
-from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET
+from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET, MOST_LISTED
 from outlive.protocols.output.pattern import MAX_PATTERN_CHARACTERS
 from outlive.protocols.terminal.typed import check_keys
 
@@ -103,6 +103,7 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     all_projects: Annotated[bool, Meta(description="Without id: of other projects' processes, too.")] = False
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
     tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last N lines.")] = None
+    head: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="First N lines.")] = None
     cursor: Annotated[str | None, Meta(description='From an omission mark; "0": the beginning.')] = None
     end: Annotated[str | None, Meta(description="Cursor to stop at.")] = None
     unfiltered: Annotated[bool, Meta(description="What entered the line's final | tail, head or grep.")] = (
@@ -117,8 +118,8 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
             return
         if self.grep is None:
             raise ValueError("Pass id, or grep to search the output of all processes")
-        if self.tail is not None or self.end is not None or self.unfiltered:
-            raise ValueError("tail, end and unfiltered need an id")
+        if self.tail is not None or self.head is not None or self.end is not None or self.unfiltered:
+            raise ValueError("tail, head, end and unfiltered need an id")
 
 
 class WaitArguments(_Lean, kw_only=True, frozen=True):
@@ -162,7 +163,11 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
     """`control`."""
 
     id: str
-    action: Literal["pause", "resume", "cancel", "signal"]
+    # Models have `stop` for a cancel, and are not shown two ways.
+    action: Annotated[
+        Literal["pause", "resume", "cancel", "signal"],
+        Meta(extra_json_schema={"enum": ["pause", "resume", "signal"]}),
+    ]
     signal: Annotated[
         int | str | None, Meta(description="INT, HUP …", extra_json_schema={"type": "string"})
     ] = None
@@ -174,4 +179,4 @@ class ListArguments(_Lean, kw_only=True, frozen=True):
 
     all: Annotated[bool, Meta(description="Include ended ones.")] = False
     tags: dict[str, str] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200, description="Default 20.")] = 20
+    limit: Annotated[int, Meta(ge=1, le=MOST_LISTED, description="Default 20.")] = 20

@@ -9,13 +9,13 @@ import contextlib
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Literal, get_args, get_origin
+from types import MappingProxyType, NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from outlive.core.durations import UNITS_S, split_duration
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import SLUGS, InvalidRequest
 from outlive.operations.requests import MAX_S
 
 # Other names under which models send an argument; None: it says nothing that matters here, and is left out.
@@ -40,10 +40,15 @@ SYNONYMS: Mapping[str, str | None] = MappingProxyType(
         "explanation": None,
         "reason": None,
         "title": None,
+        "max_output_tokens": None,
+        "capture_output": None,
         "timeout_s": "timeout",
         "timeout_seconds": "timeout",
         "wait": "wait_s",
         "wait_seconds": "wait_s",
+        "wait_ms": "wait_s",
+        "yield_time_ms": "wait_s",
+        "timeout_ms": "timeout",
         "until": "wait_for",
         "process_id": "id",
         "command_id": "id",
@@ -57,12 +62,58 @@ SYNONYMS: Mapping[str, str | None] = MappingProxyType(
         "search": "grep",
         "lines": "tail",
         "last": "tail",
+        "first": "head",
+        "offset": "cursor",
+        "max_output": "budget",
+        "max_output_bytes": "budget",
+        "max_chars": "budget",
         "input": "text",
         "chars": "text",
+        "data": "text",
         "stdin": "text",
         "key": "keys",
         "run_in_background": "background",
         "is_background": "background",
+    }
+)
+# What these say is so in any case; with another value they are refused.
+_SAYS_NOTHING: Mapping[str, object] = MappingProxyType({"restart": False, "shell": True})
+# Other kinds of the same thing: where a tool has no such argument, but the other.
+_ELSE = MappingProxyType({"id": "ids", "ids": "id", "timeout": "wait_s"})
+# For models, which learn a form from one example faster than from a type.
+EXAMPLES: Mapping[str, str] = MappingProxyType(
+    {
+        "command": '"make test"',
+        "argv": '["make", "test"]',
+        "script": '"set -e\\nmake\\n"',
+        "cwd": '"src"',
+        "env": '{"PORT": "3000"}',
+        "env_secrets": '{"TOKEN": "…"}',
+        "tags": '{"team": "web"}',
+        "pty": "true",
+        "wait_s": "30",
+        "timeout": "600",
+        "wait_for": '"ready", or "port 3000"',
+        "key": '"build-1"',
+        "name": '"web"',
+        "workspace": '"main"',
+        "id": '"p1"',
+        "ids": '["p1", "p2"]',
+        "grep": '"error|failed"',
+        "tail": "50",
+        "head": "50",
+        "context": "2",
+        "cursor": '"0"',
+        "budget": "4000",
+        "text": '"y\\n"',
+        "keys": '["ctrl-c"]',
+        "eof": "true",
+        "all": "true",
+        "all_projects": "true",
+        "limit": "50",
+        "action": '"pause"',
+        "signal": '"INT"',
+        "grace": "5",
     }
 )
 _ACTIONS: Mapping[str, str] = MappingProxyType(
@@ -84,6 +135,7 @@ _PORT = re.compile(r"(?:port[ =:]*|:)([0-9]{1,5})", re.IGNORECASE)
 # Characters of output in an answer: fewer hold no head, mark and tail, and a longer line than the most is
 # read in pieces.
 LEAST_BUDGET, MOST_BUDGET = 100, 1_000_000
+MOST_LISTED = 200
 # The longest time that is taken without a unit: what is larger has mostly been meant as milliseconds.
 _DAY_S = 86_400
 
@@ -127,9 +179,13 @@ def accept_arguments(
     if isinstance(words := raw.get("command"), list) and "argv" in names and "argv" not in raw:
         raw = {"argv": words, **{name: value for name, value in raw.items() if name != "command"}}
     for given, value in raw.items():
+        if value is _SAYS_NOTHING.get(given) and given not in names:
+            continue
         name = _name_of(given, names, raw, listed=listed)
         if name is None:
             continue
+        if given.endswith("_ms") and isinstance(value, int | float):
+            value = f"{value}ms"  # noqa: PLW2901 -- the same time, with its unit
         # Two spellings of one argument may differ, and which one is meant cannot be known.
         if name in found:
             text = f"{given[:40]!r} is another name for {name!r}, and both were sent."
@@ -139,12 +195,58 @@ def accept_arguments(
         value = value if isinstance(value, dict) else whole_numbers(value)  # noqa: PLW2901 -- the same number
         # By the name inside, which has the unit: what is said in milliseconds is read in its own way.
         found[name] = _VALUES.get(name if field is None else field.name, _unchanged)(value)
-        if field is not None and get_origin(field.type) is Literal:
-            _check_choice(name, found[name], get_args(field.type))
+        if field is not None:
+            found[name] = _fitted(name, found[name], _kind_of(field.type))
     # A wait that was asked for as well stands: it says more exactly what the caller wants.
     if found.pop("background", False) not in (False, "false", "False", 0, "0"):
         found.setdefault("wait_s", 0)
+    if "action" in names and "signal" in found:
+        found.setdefault("action", "signal")
+    for name, field in fields.items():
+        if field.required and name not in found:
+            raise InvalidRequest("invalid_params", f"{name} is missing.", hint=_example(name))
     return found
+
+
+def refused_value(error: InvalidRequest, members: Mapping[str, object]) -> InvalidRequest:
+    """Return the refusal of a value in words for a model, with an example; the error itself where it names no
+    argument.
+    """
+    name = re.split(r"[.\[]", str((error.details or {}).get("parameter", "")))[0]
+    if name not in EXAMPLES or name not in members or error.hint != SLUGS[error.code][1]:
+        return error
+    given = msgspec.json.encode(members[name], enc_hook=str).decode()
+    text = f"{name}: {given[:60]} cannot be taken for it."
+    return InvalidRequest(error.code, text, hint=_example(name), details=error.details)
+
+
+def _example(name: str) -> str:
+    return f"For example {name}={EXAMPLES[name]}." if name in EXAMPLES else ""
+
+
+def _kind_of(type_: Any) -> Any:  # noqa: ANN401 -- a type, however it is written
+    """Return a type without what it is annotated with, and without null."""
+    while get_origin(type_) is Annotated:
+        type_ = get_args(type_)[0]
+    if get_origin(type_) in {UnionType, Union}:
+        (*kinds,) = (_kind_of(one) for one in get_args(type_) if one is not NoneType)
+        return kinds[0] if len(kinds) == 1 else type_
+    return type_
+
+
+def _fitted(name: str, value: object, kind: Any) -> object:  # noqa: ANN401 -- a type
+    """Return a value as an argument of a kind takes it: a number as a text, "yes" as true.
+
+    Raises:
+        InvalidRequest: It is none of the argument's words.
+    """
+    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if kind is bool and isinstance(value, str):
+        return _SWITCHES.get(value.strip().lower(), value)
+    if get_origin(kind) is Literal:
+        _check_choice(name, value, get_args(kind))
+    return value
 
 
 def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed: Sequence[str]) -> str | None:
@@ -158,8 +260,8 @@ def _name_of(given: str, names: list[str], raw: Mapping[str, object], *, listed:
     other = SYNONYMS.get(given, given)
     if other is None:
         return None
-    if other == "id" and "id" not in names:
-        other = "ids"
+    if other not in names and _ELSE.get(other) in names:
+        other = _ELSE[other]
     is_known = other in names or (other == "background" and "wait_s" in names)
     # The real name beside a synonym: the synonym is refused, so that nothing is dropped silently.
     if is_known and (other == given or other not in raw):
@@ -177,7 +279,10 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     likely = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.6)
     meant = f" Did you mean {likely[0]!r}?" if likely else ""
     text = f"{name}: {str(value)[:40]!r} is none of its values.{meant}"
-    raise InvalidRequest("invalid_params", text, hint=f"The values are: {', '.join(choices)}.")
+    hint = f"The values are: {', '.join(choices)}."
+    if name == "stdin":
+        hint += " A text that it shall read stands in the command: cat <<'EOF' …"
+    raise InvalidRequest("invalid_params", text, hint=hint)
 
 
 def _unchanged(value: object) -> object:
@@ -185,7 +290,16 @@ def _unchanged(value: object) -> object:
 
 
 def _identified(value: object) -> object:
-    """Return a short id for its number."""
+    """Return a short id for its number, and the one of a list of one.
+
+    Raises:
+        InvalidRequest: It is a list of several.
+    """
+    if isinstance(value, list):
+        if len(value) != 1:
+            text = f"It takes one id, not {len(value)}."
+            raise InvalidRequest("invalid_params", text, hint="wait(ids=[…]) shows what is new of several.")
+        return _identified(value[0])
     is_number = (isinstance(value, int) and not isinstance(value, bool)) or (
         isinstance(value, str) and value.isascii() and value.isdigit()
     )
@@ -201,7 +315,10 @@ def _listed(value: object) -> object:
 
 
 def _variables(value: object) -> object:
-    """Return variables as texts: models write PORT as a number."""
+    """Return variables as texts: models write PORT as a number, and ["A=1"] for {"A": "1"}."""
+    words = [value] if isinstance(value, str) else value
+    if isinstance(words, list) and all(isinstance(one, str) and "=" in one for one in words):
+        return dict(one.split("=", 1) for one in words)
     if not isinstance(value, dict):
         return value
     return {
@@ -302,6 +419,18 @@ def _seconds(value: object) -> tuple[float | None, bool]:
     return number * UNITS_S[unit or "s"], bool(unit)
 
 
+def _counted(value: object) -> object:
+    """Return how many lines of an end: `tail -50` is 50, too."""
+    return abs(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _limited(value: object) -> object:
+    """Return how many rows a list has: as many as may be, where that is fewer."""
+    return min(value, MOST_LISTED) if isinstance(value, int) else value
+
+
+_SWITCHES: Mapping[str, bool] = MappingProxyType({"yes": True, "on": True, "no": False, "off": False})
+
 _VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(
     {
         "id": _identified,
@@ -315,5 +444,7 @@ _VALUES: Mapping[str, Callable[[object], object]] = MappingProxyType(
         "wait_s": _timed,
         "grace": _timed,
         "budget": _budgeted,
+        "tail": _counted,
+        "limit": _limited,
     }
 )

@@ -7,10 +7,11 @@ answers before the end.
 
 import asyncio
 import contextlib
+import os
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from outlive.core.command import Profile
+from outlive.core.command import Command, Profile
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidState, OutliveError, ProcessNotFound
@@ -22,7 +23,7 @@ from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all
 from outlive.frontends.mcp.tools.output.all_output import search_all
-from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
+from outlive.frontends.mcp.tools.pages import read_head, read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import (
     Reason,
@@ -146,12 +147,14 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
         )
     elif asked.tail is not None:
         page = await read_tail(log, asked.tail, raw=asked.raw)
+    elif asked.head is not None:
+        page = await read_head(log, asked.head, raw=asked.raw)
     else:
         is_new = cursor is None and not asked.unfiltered
         start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
         page = await read_page(log, start, end, raw=asked.raw)
     # Such a page leaves out lines without a mark for them, and must not be noted as seen.
-    is_part = asked.unfiltered or asked.grep is not None or asked.tail is not None or end is not None
+    is_part = asked.unfiltered or any(one is not None for one in (asked.grep, asked.tail, asked.head, end))
     return await show(
         call, process, page, budget, nothing=nothing, is_part=is_part, is_unfiltered=asked.unfiltered
     )
@@ -350,9 +353,19 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
     )
     if asked.grace is None:
         command = replace(command, grace_s=AGENT_GRACE_S)
+    command = _at_home(command)
     if asked.workspace is not None:
         command = await enter(call, asked.workspace, command)
     return await call.start(command, in_background=in_background)
+
+
+def _at_home(command: Command) -> Command:
+    """Return a command whose folder has no `~`, which no kernel knows: its caller's home folder."""
+    cwd = command.cwd or ""
+    if cwd.split("/")[0] != "~":
+        return command
+    home = (command.caller_env or {}).get("HOME") or os.path.expanduser("~")
+    return replace(command, cwd=home + cwd[1:])
 
 
 def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] | None:

@@ -156,7 +156,10 @@ async def described(
     source = Source(f'read(id="{record.short_id}"{more}')
     text, redacted = ("", 0) if page is None else await page.shown(source, budget=budget)
     before = await hidden_by_filter(process)
-    kept = "" if is_unfiltered else _kept(before, process)
+    # A filter that shows something of a success hides nothing that a model has to know.
+    is_success = before.exit_code is not None and before.failure is None
+    is_plain = is_success and page is not None and bool(page.excerpt.lines)
+    kept = "" if is_unfiltered or is_plain else _kept(before, process)
     # Ports and descendants are the kernel's, as they are now: no record has them. Some milliseconds for a
     # large tree.
     seen = await runner.engine.queries.observe(process)

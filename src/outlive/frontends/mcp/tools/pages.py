@@ -121,6 +121,15 @@ async def read_tail(log: OutputLog, count: int, *, raw: bool = False) -> LeanPag
     )
 
 
+async def read_head(log: OutputLog, count: int, *, raw: bool = False) -> LeanPage:
+    """Return the first `count` lines, as far as one turn reaches."""
+    lines = (await _first_lines(log, BEGINNING, log.end))[:count]
+    start, stop = (lines[0].start, lines[-1].end) if lines else (BEGINNING, BEGINNING)
+    return LeanPage(
+        excerpt=Excerpt(lines=await prepared(log, lines, raw=raw), start=start, end=stop), cursor=stop
+    )
+
+
 async def read_matches(
     log: OutputLog,
     cursor: Cursor,

@@ -267,7 +267,7 @@ LEAN_TOOLS = (
     Tool(
         name="list",
         title="List",
-        description="List running processes of this project.",
+        description="List running processes of this project (newest 20).",
         operation="list",
         arguments=lean_arguments.ListArguments,
         listed=("all",),
