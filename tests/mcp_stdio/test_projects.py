@@ -113,7 +113,7 @@ def test_two_folders_of_one_repository_are_one_project(server: OutliveServer, tm
         assert two.ask("run", command="pwd; echo $WHICH") == f"[exit 0]\n{repository}/b/deep\nb"
         assert two.ask("read", id="p1", cursor="0") == f"[exit 0]\n{repository}/a\na"
         assert one.ask("read", id="p2") == f"[exit 0]\n{repository}/b/deep\nb"
-        assert other.ask("list", all=True) == "[no processes]"
+        assert other.ask("list", all=True).startswith("[no processes; ")
         # A workspace carries what it has brought, not the environment of the host that used it last.
         one.ask("run", command="export BROUGHT=x; cd ..", workspace="w")
         text = two.ask("run", command='pwd; echo "$BROUGHT $WHICH"', workspace="w")
@@ -134,9 +134,9 @@ def test_two_hosts_in_one_project_are_each_shown_everything_also_without_session
     with _host(server.state_dir, folder, *_LEAN) as one, _host(server.state_dir, folder, *_LEAN) as two:
         one.send("tools/call", "run", **modern(name="run", arguments={"command": "echo once"}))
         assert one.text("run") == "[exit 0]\nonce"
-        assert read(one).endswith("\n[nothing new]")
+        assert "shown before" in read(one)
         assert read(two).endswith("\nonce")
-        assert read(two).endswith("\n[nothing new]")
+        assert "shown before" in read(two)
 
 
 @pytest.mark.promise("S4.13.project")

@@ -26,7 +26,7 @@ async def test_all_processes_are_searched_newest_first_each_below_its_own_line(t
     await say(toolbox, "run", caller, command="echo nothing of it")
     text = await say(toolbox, "read", caller, grep="zebra")
     second, first = '[p2 exit 2] "seq 3; ', "[p1 exit 0] 'echo zebra one; "
-    lines = text.splitlines()
+    lines = re.sub(r", [^,]+ ago\]", "]", text).splitlines()
     assert (lines[0][: len(second)], lines[1]) == (second, "zebra zebra three")
     assert (lines[2][: len(first)], lines[3:]) == (first, ["zebra one", "Zebra two"])
     # As in one output: a capital in the pattern says that case counts, and what is no regular expression is a
@@ -89,15 +89,15 @@ async def test_a_project_is_searched_alone_and_all_of_them_where_that_is_asked_f
     await say(toolbox, "run", here, command="echo walrus here")
     await say(toolbox, "run", there, command="echo walrus there; seq -f 'walrus %g' 20")
     assert (await say(toolbox, "read", here, grep="walrus")).splitlines()[1:] == ["walrus here"]
-    assert await say(toolbox, "read", caller, grep="walrus") == "[no line matches]"
+    assert (await say(toolbox, "read", caller, grep="walrus")).startswith("[no line matches; in 2 processes ")
     text = await say(toolbox, "read", here, grep="walrus", all_projects=True)
     header, first, *_, mark, near, last = text.splitlines()
     (record,) = await engine.queries.list(ProcessFilter(principal=caller.principal, project="/there"))
     # A short id counts in its own project: what is of another one has a name that leads to it from here.
-    assert header.startswith(f"[{record.process_id} exit 0] ")
+    assert header.startswith(f"[{record.process_id} exit 0, ")
     assert is_process_id(record.process_id)
     assert (first, last) == ("walrus there", "walrus here")
-    assert near.startswith("[p1 exit 0] ")
+    assert near.startswith("[p1 exit 0, ")
     assert mark == f'[more lines match: read(id="{record.process_id}", grep="walrus")]'
     assert "walrus 20" in await say(toolbox, "read", here, id=record.process_id, grep="walrus")
 
@@ -148,3 +148,25 @@ async def test_a_caller_that_may_only_read_searches_and_nonsense_is_refused(tool
     await refuses(toolbox, "read", {}, named="Pass id, or grep")
     await refuses(toolbox, "read", {"grep": "x", "tail": 5}, named="need an id")
     await refuses(toolbox, "read", {"grep": "x", "cursor": "12.0"}, named="No place of a search")
+
+
+@pytest.mark.promise("S4.13.project")
+async def test_a_look_that_finds_nothing_here_says_how_many_there_are_elsewhere(toolbox: Toolbox) -> None:
+    """A host that works in another folder than yesterday finds its processes again."""
+    base = a_caller()
+    here, there = _in("/here", base), _in("/there", base)
+    assert await say(toolbox, "list", here, all=True) == "[no processes]"
+    assert await say(toolbox, "read", here, grep="zebra") == "[no line matches]"
+    await say(toolbox, "run", there, command="echo zebra; sleep 300", wait_for="zebra")
+    await say(toolbox, "run", there, command="echo zebra")
+    assert await say(toolbox, "list", here) == (
+        "[nothing is running; all=true includes ended ones; 1 in other projects: list(all_projects=true)]"
+    )
+    hint = "[no processes; 2 in other projects: list(all=true, all_projects=true)]"
+    assert await say(toolbox, "list", here, all=True) == hint
+    rows = (await say(toolbox, "list", here, all=True, all_projects=True)).splitlines()
+    assert re.fullmatch(r"\[\w{26} exit 0, 0\.\d s ago\] 'echo zebra' in /there", rows[0]), rows
+    text = await say(toolbox, "read", here, grep="zebra")
+    assert text == "[no line matches; in 2 processes of other projects: all_projects=true]"
+    assert "zebra" in await say(toolbox, "read", here, grep="zebra", all_projects=True)
+    await say(toolbox, "stop", there, ids=["p1"])

@@ -124,9 +124,9 @@ async def test_hosts_without_mcp_sessions_have_each_seen_what_they_were_shown(to
 
     one, two = host("one"), host("two")
     assert (await say(toolbox, "run", one, command="echo once")).endswith("\nonce")
-    assert (await say(toolbox, "read", one, id="p1")).endswith("[nothing new]")
+    assert (await say(toolbox, "read", one, id="p1")).endswith("shows it again]")
     assert (await say(toolbox, "read", two, id="p1")).endswith("\nonce")
-    assert (await say(toolbox, "read", two, id="p1")).endswith("[nothing new]")
+    assert (await say(toolbox, "read", two, id="p1")).endswith("shows it again]")
     # A program without a relay is told apart by its name, as far as it says one.
     other = replace(caller, project=one.project, client="other")
     assert (await say(toolbox, "read", other, id="p1")).endswith("\nonce")

@@ -64,7 +64,7 @@ async def test_what_an_answer_that_reaches_no_client_would_have_shown_is_shown_b
         )
     assert outcome.text == "[exit 0]\no1e"
     assert (await say(toolbox, "read", caller, id="p1")).endswith("o1e")
-    assert (await say(toolbox, "read", caller, id="p1")).endswith("[nothing new]")
+    assert (await say(toolbox, "read", caller, id="p1")).endswith("shows it again]")
 
 
 @pytest.mark.promise("S4.13.shown")

@@ -145,8 +145,10 @@ async def test_a_wait_shows_what_was_not_shown_once(toolbox: Toolbox, engine: En
     )
     gate.open()
     assert await _soon(toolbox, "wait", caller, ids=["p1"]) == "[p1 exit 4]\nthree"
-    assert await _soon(toolbox, "wait", caller, ids=["p1"]) == "[p1 exit 4]"
-    assert (await say(toolbox, "read", caller, id="p1")).endswith("]\n[nothing new]")
+    # A conversation may have been shortened meanwhile: an end that was told has an output that was shown.
+    before = '[its output was shown before: read(id="p1", cursor="0") shows it again]'
+    assert await _soon(toolbox, "wait", caller, ids=["p1"]) == f"[p1 exit 4]\n{before}"
+    assert (await say(toolbox, "read", caller, id="p1")) == f"[exit 4]\n{before}"
     # What is asked for by place is shown however often; it marks nothing as shown.
     for _ in range(2):
         assert await say(toolbox, "read", caller, id="p1", cursor="0") == "[exit 4]\none\ntwo\nthree"

@@ -22,6 +22,8 @@ _Budget = Annotated[
 ]
 _Raw = Annotated[bool, Meta(description="Keep ANSI codes, progress bars and repeated lines.")]
 
+_AllProjects = Annotated[bool, Meta(description="Other projects' processes, too.")]
+
 
 class _Lean(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
     """Refuses unknown arguments, so that an agent learns of a misspelt one."""
@@ -100,7 +102,7 @@ class ReadArguments(_Lean, kw_only=True, frozen=True):
     grep: Annotated[
         Text | None, Meta(description="Lines matching this regex; without id: of all processes.")
     ] = None
-    all_projects: Annotated[bool, Meta(description="Without id: of other projects' processes, too.")] = False
+    all_projects: _AllProjects = False
     context: Annotated[int, Meta(ge=0, le=100, description="Lines around each match.")] = 0
     tail: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="Last N lines.")] = None
     head: Annotated[Annotated[int, Meta(ge=1, le=100_000)] | None, Meta(description="First N lines.")] = None
@@ -178,5 +180,6 @@ class ListArguments(_Lean, kw_only=True, frozen=True):
     """`list`."""
 
     all: Annotated[bool, Meta(description="Include ended ones.")] = False
+    all_projects: _AllProjects = False
     tags: dict[str, str] | None = None
     limit: Annotated[int, Meta(ge=1, le=MOST_LISTED, description="Default 20.")] = 20

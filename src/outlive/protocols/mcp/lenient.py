@@ -240,7 +240,8 @@ def _fitted(name: str, value: object, kind: Any) -> object:  # noqa: ANN401 -- a
     Raises:
         InvalidRequest: It is none of the argument's words.
     """
-    if kind is str and isinstance(value, int | float) and not isinstance(value, bool):
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is str and is_number and name not in {"command", "script"}:  # nobody runs a 5
         return str(value)
     if kind is bool and isinstance(value, str):
         return _SWITCHES.get(value.strip().lower(), value)

@@ -21,8 +21,8 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
-from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all
-from outlive.frontends.mcp.tools.output.all_output import search_all
+from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all, shown_before
+from outlive.frontends.mcp.tools.output.all_output import count_elsewhere, search_all
 from outlive.frontends.mcp.tools.pages import read_head, read_matches, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import (
@@ -45,6 +45,7 @@ from outlive.protocols.mcp.lean import (
     WaitArguments,
     WaitFor,
 )
+from outlive.protocols.mcp.lenient import MOST_LISTED
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.output.body import FAILURE_BUDGET
@@ -130,7 +131,13 @@ async def _read_all(call: ToolCall, asked: ReadArguments) -> Outcome:
     found = await search_all(
         call.runner.engine, asked, pattern, principal=caller.principal, project=caller.project_root
     )
-    return await show_all(call, found, pattern, is_everywhere=asked.all_projects)
+    elsewhere = ""
+    if not found.shown and found.following is None and not asked.all_projects:
+        count, is_whole = await count_elsewhere(call.runner.engine, pattern, principal=caller.principal)
+        if count or not is_whole:
+            least = "" if is_whole else "at least "
+            elsewhere = f"in {least}{count} processes of other projects: all_projects=true"
+    return await show_all(call, found, pattern, is_everywhere=asked.all_projects, elsewhere=elsewhere)
 
 
 async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArguments) -> Outcome:
@@ -153,6 +160,8 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
         is_new = cursor is None and not asked.unfiltered
         start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
         page = await read_page(log, start, end, raw=asked.raw)
+        if is_new and process.is_complete:
+            nothing = shown_before(process, start)
     # Such a page leaves out lines without a mark for them, and must not be noted as seen.
     is_part = asked.unfiltered or any(one is not None for one in (asked.grep, asked.tail, asked.head, end))
     return await show(
@@ -189,8 +198,22 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             continue
         page = await read_page(process.log, start)
         remark = await _wait_words(asked, wait_s, over)
+        # A model that asks again about an end has lost the answer that told it.
+        is_again = reason == "end" and call.runner.memory.was_over(call.caller, process.process_id)
+        nothing = shown_before(process, start) if is_again and start != BEGINNING else ""
         texts.append(
-            (await show(call, process, page, asked.budget, remark=remark, reason=reason, shows_id=True)).text
+            (
+                await show(
+                    call,
+                    process,
+                    page,
+                    asked.budget,
+                    nothing=nothing,
+                    remark=remark,
+                    reason=reason,
+                    shows_id=True,
+                )
+            ).text
         )
     return Outcome(text="\n".join(texts))
 
@@ -317,20 +340,31 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
 
 async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
     """List the processes of the caller's project, one line each, newest first."""
-    engine = call.runner.engine
+    engine, near = call.runner.engine, call.caller.project_root
     wanted = ProcessFilter(
         principal=call.caller.principal,
-        project=call.caller.project_root,
+        project=None if asked.all_projects else near,
         active=None if asked.all else True,
         tags=asked.tags,
         detached=True,
     )
+    # One more than is shown tells that there are more.
+    records = await engine.queries.list(wanted, limit=asked.limit + 1, may_lack=True)
     # Side by side: each looks at the ports of a tree, which takes some milliseconds.
-    records = await engine.queries.list(wanted, limit=asked.limit, may_lack=True)
-    rows = await asyncio.gather(*(listed(call.runner, record) for record in records))
+    rows = await asyncio.gather(
+        *(listed(call.runner, record, near=near) for record in records[: asked.limit])
+    )
     notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
-    hint = "[no processes]" if asked.all else "[nothing is running; all=true includes ended ones]"
-    return Outcome(text="\n".join([*notice, *(rows or [hint])]))
+    if len(records) > asked.limit:
+        notice.append(f"[the newest {asked.limit}; limit={min(5 * asked.limit, MOST_LISTED)} shows more]")
+    if rows:
+        return Outcome(text="\n".join([*notice, *rows]))
+    hint = "no processes" if asked.all else "nothing is running; all=true includes ended ones"
+    if not asked.all_projects:
+        count = len(await engine.queries.list(replace(wanted, project=None), limit=MOST_LISTED))
+        which = "all=true, all_projects=true" if asked.all else "all_projects=true"
+        hint += f"; {count} in other projects: list({which})" if count else ""
+    return Outcome(text="\n".join([*notice, f"[{hint}]"]))
 
 
 async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) -> tuple[Process, bool]:

@@ -7,9 +7,12 @@ the session's memory is told what was shown.
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime
 from itertools import groupby
 
+from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import OutliveError
+from outlive.core.hints import elapsed
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
@@ -85,7 +88,7 @@ async def show(
         hints=not is_part and bool(reason or page.excerpt.lines),
     )
     if not is_part:
-        call.note_shown(process.process_id, page.excerpt.start, page.cursor)
+        call.note_shown(process.process_id, page.excerpt.start, page.cursor, is_over=process.is_complete)
     if reason == "question" and process.waiting == "password":
         call.runner.engine.questions.note_asked(
             process
@@ -98,6 +101,16 @@ async def show(
     following = note or _next(process, reason, host_of(call.caller.client), idle_waits=idle_waits)
     parts = [first, text or nothing, following]
     return Outcome(text="\n".join(filter(None, parts)))
+
+
+def shown_before(process: Process, start: Cursor) -> str:
+    """Return what stands in the place of an ended process's output of which all was shown, up to `start`: the
+    model asks for it since its conversation was shortened.
+    """
+    if start == BEGINNING:
+        return "[it has printed nothing]"
+    call = f'read(id="{process.record.short_id}", cursor="0")'
+    return f"[its output was shown before: {call} shows it again]"
 
 
 def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits: int) -> str:
@@ -181,13 +194,14 @@ async def described(
     return header(record, now), "\n".join(filter(None, [text, hint]))
 
 
-async def listed(runner: Runner, record: ProcessRecord, *, name: str = "") -> str:
+async def listed(runner: Runner, record: ProcessRecord, *, near: str) -> str:
     """Return a process's line in a list: its header, the ports that it listens on, and its command.
 
-    `name` stands for its short id, which counts in its own project.
+    One of another project than `near` has its long id, since a short one counts in its own, and its project.
 
     Cancellation: safe.
     """
+    is_near = (record.project or "") == near
     ports: tuple[int, ...] = ()
     command = record.command
     # Retention may have removed it meanwhile: then there is nothing to look at any more.
@@ -201,26 +215,39 @@ async def listed(runner: Runner, record: ProcessRecord, *, name: str = "") -> st
             command = command.replace(path, f"script: {mask(text)}".rstrip(": "))
     now = Circumstances(
         duration_s=duration_s(record),
-        name=name,
+        name="" if is_near else record.process_id,
         ports=ports,
         waiting=record.waiting,
         redacted=record.redacted,
+        remark=_ended_ago(record),
     )
-    return f"{header(record, now).splitlines()[0]} {command[:_LISTED_CHARACTERS]!r}"
+    place = "" if is_near or not record.project else f" in {record.project}"
+    return f"{header(record, now).splitlines()[0]} {command[:_LISTED_CHARACTERS]!r}{place}"
 
 
-async def show_all(call: ToolCall, found: AllFound, pattern: Pattern, *, is_everywhere: bool) -> Outcome:
+def _ended_ago(record: ProcessRecord) -> str:
+    if record.ended_at is None:
+        return ""
+    return f"{elapsed(max(0.0, (datetime.now(UTC) - record.ended_at).total_seconds()))} ago"
+
+
+async def show_all(
+    call: ToolCall, found: AllFound, pattern: Pattern, *, is_everywhere: bool, elsewhere: str = ""
+) -> Outcome:
     """Return what was found in the output of all processes: for each its line, and below it the lines that
     match.
 
-    `is_everywhere`: other projects' processes were searched, too. Cancellation: safe; nothing is noted as
-    seen.
+    `is_everywhere`: other projects' processes were searched, too. `elsewhere`: what they have where nothing
+    was found here.
+
+    Cancellation: safe; nothing is noted as seen.
     """
     parts = []
     if pattern.is_literal:
         parts.append("[grep is no regular expression of RE2, which has no look-around: taken as plain text]")
     if not found.shown:
-        parts.append("[no line matches so far]" if found.following else "[no line matches]")
+        nothing = "no line matches so far" if found.following else "no line matches"
+        parts.append(f"[{'; '.join(filter(None, [nothing, elsewhere]))}]")
     for process_id, shown in groupby(found.shown, key=lambda one: one[0]):
         # A process that was removed meanwhile is known by nothing but its id.
         name, first = short_name(process_id), f"[{short_name(process_id)} is removed]"
@@ -228,7 +255,7 @@ async def show_all(call: ToolCall, found: AllFound, pattern: Pattern, *, is_ever
             record = (await call.runner.engine.queries.find(process_id)).record
             is_near = (record.project or "") == call.caller.project_root
             name = record.short_id if is_near else process_id  # a short id counts in its own project
-            first = await listed(call.runner, record, name=name)
+            first = await listed(call.runner, record, near=call.caller.project_root)
         parts += [first, *(line for _, lines in shown for line in lines)]
         if process_id in found.more:
             parts.append(f'[more lines match: read(id="{name}", grep={quoted(pattern.text)})]')

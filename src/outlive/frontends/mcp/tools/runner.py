@@ -129,11 +129,13 @@ class ToolCall:
     progress: Progress | None = None
     status: CallStatus = field(default_factory=CallStatus)
     partial: Progress | None = None
-    shown: dict[ProcessId, tuple[Cursor, Cursor]] = field(default_factory=dict)
+    shown: dict[ProcessId, tuple[Cursor, Cursor, bool]] = field(default_factory=dict)
 
-    def note_shown(self, process_id: ProcessId, start: Cursor, end: Cursor) -> None:
-        """Note which output of a process the answer shows; the session has seen it once it is answered."""
-        self.shown[process_id] = (start, end)
+    def note_shown(self, process_id: ProcessId, start: Cursor, end: Cursor, *, is_over: bool) -> None:
+        """Note which output of a process the answer shows, and whether it tells of its end; the session has
+        seen it once it is answered.
+        """
+        self.shown[process_id] = (start, end, is_over)
 
     def patience_s(self, asked_s: float | None, *, has_wish: bool = False) -> float:
         """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as

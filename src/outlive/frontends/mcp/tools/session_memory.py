@@ -28,6 +28,7 @@ class SessionMemory:
         # never a copy of output.
         self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
         self._idle_waits: OrderedDict[str, int] = OrderedDict()
+        self._over: OrderedDict[str, None] = OrderedDict()
         # Processes by id, which no other principal can name: the session that gave one up may be over when it
         # is found again.
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
@@ -40,12 +41,22 @@ class SessionMemory:
         seen = self._shown.get(_session_of(caller))
         return BEGINNING if seen is None else seen.get(process_id, BEGINNING)
 
-    def note_shown(self, caller: Caller, process_id: ProcessId, start: Cursor, cursor: Cursor) -> None:
-        """Remember that output from `start` to `cursor` was shown.
+    def was_over(self, caller: Caller, process_id: ProcessId) -> bool:
+        """Tell whether a session was told of a process's end before."""
+        return f"{_session_of(caller)} {process_id}" in self._over
+
+    def note_shown(
+        self, caller: Caller, process_id: ProcessId, start: Cursor, cursor: Cursor, *, is_over: bool = False
+    ) -> None:
+        """Remember that output from `start` to `cursor` was shown, and whether the end was told with it.
 
         An earlier part that was read again changes nothing. Nor does a part further on: what lies before it
         was not shown yet, and the next answer begins there.
         """
+        if is_over:
+            self._over[f"{_session_of(caller)} {process_id}"] = None
+            if len(self._over) > _MAX_SESSIONS:
+                self._over.popitem(last=False)
         seen = self._shown.setdefault(_session_of(caller), OrderedDict())
         known = seen.get(process_id, BEGINNING)
         if start.stdout > known.stdout or start.stderr > known.stderr:

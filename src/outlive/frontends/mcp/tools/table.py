@@ -225,7 +225,7 @@ LEAN_TOOLS = (
         description="Show output of a process, running or ended. Default: what you have not seen.",
         operation="read",
         arguments=lean_arguments.ReadArguments,
-        listed=("id", "grep", "tail", "cursor"),
+        listed=("id", "grep", "tail", "cursor", "all_projects"),
         answer=lean.read,
     ),
     Tool(
@@ -270,7 +270,7 @@ LEAN_TOOLS = (
         description="List running processes of this project (newest 20).",
         operation="list",
         arguments=lean_arguments.ListArguments,
-        listed=("all",),
+        listed=("all", "all_projects"),
         answer=lean.list_all,
     ),
 )

@@ -283,8 +283,8 @@ class Toolbox:
         # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that
         # became a task.
         if outcome.task is None and not tool_call.status.is_unheard():
-            for process_id, (start, end) in tool_call.shown.items():
-                self._runner.memory.note_shown(caller, process_id, start, end)
+            for process_id, (start, end, is_over) in tool_call.shown.items():
+                self._runner.memory.note_shown(caller, process_id, start, end, is_over=is_over)
         return outcome
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:

@@ -119,6 +119,23 @@ async def search_all(
         wanted = msgspec.structs.replace(wanted, cursor=slice_.next)
 
 
+async def count_elsewhere(engine: Engine, pattern: Pattern, *, principal: str) -> tuple[int, bool]:
+    """Return in how many processes of all projects of a principal a line matches, and whether that is all,
+    as far as one slice of a search goes.
+
+    Cancellation: safe.
+    """
+    wanted = SearchRequest(
+        text=pattern.text,
+        regex=not pattern.is_literal,
+        ignore_case=not pattern.is_case_sensitive,
+        each=1,
+        limit=_AT_ONCE,
+    )
+    slice_ = await search_once(engine, wanted, principal=principal)
+    return len({match.process_id for match in slice_.matches}), slice_.next is None
+
+
 def _lines(match: SearchMatch, pattern: Pattern, *, raw: bool) -> list[str]:
     """Return a match, and the lines around it, as they are shown."""
 
