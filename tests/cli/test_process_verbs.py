@@ -52,6 +52,16 @@ def test_ps_lists_what_lives_and_all_of_it_on_demand(
     _ended(live)
 
 
+def test_start_continues_what_is_paused(served: OutliveServer, client: Client, gate: Gate) -> None:
+    """Issue 38, 4: pueue's `start`; it was answered "lives already"."""
+    process = client.start(f"{gate.wait}; true", name="held")
+    process.pause()
+    started = _outlive(served, "start", "held")
+    assert (started.returncode, process.info().state) == (0, "running"), started.stderr
+    gate.open()
+    _ended(process)
+
+
 def test_flags_stand_in_any_form_and_order(served: OutliveServer, client: Client) -> None:
     _ended(client.start("true", tags={"t": "same"}))
     long = json.loads(_outlive(served, "ps", "--all", "--json", "--limit", "50").stdout)

@@ -385,6 +385,18 @@ def test_another_file_is_read_where_it_is_named(project: Path, served: OutliveSe
     assert _run(tmp_path, served, "down", "-f", "shop/Other").stdout == "one  stopped: TERM\n"
 
 
+def test_a_dry_run_of_another_folder_reads_its_file_and_starts_nothing(
+    project: Path, served: OutliveServer, tmp_path: Path
+) -> None:
+    """Issue 38, 4: foreman's `check` and `start -d FOLDER`."""
+    _write(project, "web: ./serve\njob: exit 3\n", "Procfile")
+    words = ("up", "--dry-run", "-f", str(project))
+    dry = run_outlive(*words, state_dir=served.state_dir, cwd=tmp_path)
+    assert (dry.returncode, dry.stdout) == (0, "job: exit 3\nweb: ./serve\n")
+    with Client(served.state_dir, start_server=False) as client:
+        assert not client.services.list(str(project))
+
+
 def test_ps_shows_how_often_a_service_was_started_again_and_what_rests(
     project: Path, served: OutliveServer
 ) -> None:

@@ -419,7 +419,7 @@ _CA = option(
     about="PEM file of the authorities that count for it. Environment: OUTLIVE_CA.",
 )
 SERVER_PARAMETERS = (_HOST, _TOKEN_FILE, _CA)
-TOP_PARAMETERS = (*SERVER_PARAMETERS, STATE_DIR, switch("--version", about="Print the version."))
+TOP_PARAMETERS = (*SERVER_PARAMETERS, STATE_DIR, switch("--version", "-V", about="Print the version."))
 
 
 def parameters_of(group: Group) -> tuple[Parameter, ...]:

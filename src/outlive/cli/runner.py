@@ -8,7 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outlive import __version__
-from outlive.cli.help.aliases import ALIAS_LINE, about_flag, of_screen, suggestion, translated
+from outlive.cli.help.aliases import (
+    ALIAS_LINE,
+    SUGGESTIONS,
+    about_alias,
+    about_flag,
+    of_screen,
+    suggestion,
+    translated,
+)
 from outlive.cli.output import hint_of, masked, say, say_fault, show
 from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
@@ -47,6 +55,7 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
         _use_server(given)
     name, *rest = (translated(given["rest"]) if group is PROGRAM else given["rest"]) or [""]
     if group is PROGRAM and name in {"help", "version"}:
+        show(*about_alias(rest))
         return _run_group(group, path, [*rest, "--help"] if name == "help" else ["--version"])
     if not name:
         say(*_group_page(group, path).splitlines())
@@ -117,11 +126,29 @@ def _meant(group: Group, words: Sequence[str]) -> str:
     import shlex  # noqa: PLC0415 -- start-up time: only a mistake needs these
     import shutil  # noqa: PLC0415
 
-    if said := suggestion(words[0], [one.name for one in group.verbs]):
-        return said
-    if shutil.which(words[0]):
-        return f"To run a program: `outlive run -- {shlex.join(words)}`."
-    return ""
+    words = [word for word in words if word != "--help"]
+    process = words[-1] if len(words) < 3 and _is_process(words[-1]) else None
+    said = suggestion(words, [one.name for one in group.verbs])
+    if process is not None:
+        said = said.replace(" ID`", f" {process}`").replace(" NAME`", f" {process}`")
+        if not said or len(words) == 1:
+            shown = f"`outlive inspect {process}` shows it, `outlive logs {process}` its output."
+            said = f"{process!r} is a process: {shown} {said}"
+    if words[0] not in SUGGESTIONS and shutil.which(words[0]):
+        said = f"{said} To run a program: `outlive run -- {shlex.join(words)}`."
+    return said.strip()
+
+
+def _is_process(word: str) -> bool:
+    from outlive.cli.parameters import ServerFlags  # noqa: PLC0415 -- start-up time, as above
+    from outlive.cli.processes import connected, find_process  # noqa: PLC0415
+
+    try:
+        with connected(ServerFlags(state_dir=None, no_start=True, as_json=False)) as client:
+            find_process(client, word)
+    except OutliveError:
+        return False
+    return True
 
 
 def _use_server(given: Mapping[str, str | None]) -> None:
@@ -154,7 +181,9 @@ def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is
 
     said = masked(str(error))
     sentence = said if said.endswith((".", "?", "!")) else f"{said}."
-    more = "".join(f" {words}" for words in dict.fromkeys(map(about_flag, error.unknown)) if words)
+    verb = path.removeprefix(NAME).strip()
+    about = dict.fromkeys(about_flag(verb, flag) for flag in error.unknown)
+    more = "".join(f" {words}" for words in about if words)
     say(
         *usage(path, parameters, is_group=is_group).splitlines(),
         f"Try '{path} --help' for help.",

@@ -90,15 +90,32 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
             ),
         ),
         **dict.fromkeys(
-            ("build", "pull", "push", "images", "image", "commit", "tag-image", "volume", "network", "login"),
             (
-                "outlive makes no images. `outlive run --backend docker --image IMAGE -- PROGRAM` runs in "
-                "one that Docker has."
+                *(
+                    "build",
+                    "builder",
+                    "buildx",
+                    "pull",
+                    "push",
+                    "images",
+                    "image",
+                    "commit",
+                    "load",
+                    "import",
+                ),
+                *("volume", "network", "login", "logout", "manifest", "swarm"),
+            ),
+            (
+                "outlive makes no images, Docker does: `docker {line}`. `outlive run --backend docker "
+                "--image IMAGE -- PROGRAM` runs in one that Docker has."
             ),
         ),
         **dict.fromkeys(
-            ("apply", "compose"),
-            "`outlive up -d` starts the services that a project's file declares (docs/services.md).",
+            ("apply", "compose", "startorrestart", "startorreload", "startorgracefulreload"),
+            (
+                "`outlive up -d` starts the services that a project's outlive.processes.toml or Procfile "
+                "declares (docs/services.md)."
+            ),
         ),
         **dict.fromkeys(
             ("detach", "detach-client", "disown"),
@@ -106,12 +123,10 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                "reload",
                 "update",
                 "edit",
                 "rename",
                 "rename-session",
-                "scale",
                 "set",
                 "rollout",
                 "respawn-pane",
@@ -125,8 +140,8 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(
             ("group", "groups", "parallel"),
             (
-                "A group is made by its first process: `outlive run -d --group NAME --group-limit COUNT -- "
-                "PROGRAM`."
+                "`outlive ps --group NAME` lists a group; its first process makes it: `outlive run -d "
+                "--group NAME --group-limit COUNT -- PROGRAM`."
             ),
         ),
         **dict.fromkeys(
@@ -190,13 +205,65 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         "stash": (
             "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` lets commands wait for their turn."
         ),
-        "cron": "`outlive run -d -- PROGRAM` starts it now; cron(8) or a systemd timer can call that.",
+        **dict.fromkeys(
+            ("cron", "at", "schedule", "list-timers"),
+            "`outlive run -d -- PROGRAM` starts it now; cron(8) or a systemd timer can call that.",
+        ),
         "check": (
-            "`outlive doctor` shows what this machine offers, `outlive policy check` what the rules "
-            "say of a command."
+            "`outlive up --dry-run` reads a project's services, `outlive doctor` this machine, `outlive "
+            "policy check` what the rules say of a command."
         ),
         "export": "`outlive service install` writes the units of systemd for the server.",
-        "create": "`outlive run -d --name NAME -- PROGRAM` starts a process.",
+        **dict.fromkeys(
+            ("create", "init", "ecosystem", "generate"),
+            (
+                "`outlive run -d --name NAME -- PROGRAM` starts a process; a project's services stand in "
+                "outlive.processes.toml, as docs/services.md shows, and `outlive up` starts them."
+            ),
+        ),
+        **dict.fromkeys(
+            ("reload", "force-reload", "try-reload-or-restart"),
+            (
+                "`outlive signal HUP ID` has a process read its settings anew, `outlive restart ID` runs it "
+                "again."
+            ),
+        ),
+        **dict.fromkeys(
+            ("trigger", "dispatch"),
+            "`outlive send ID TEXT` types into a process, `outlive signal USR1 ID` sends it a signal.",
+        ),
+        "scale": "`outlive rerun ID` runs a process's command once more, beside it.",
+        "deploy": (
+            "`outlive cp FOLDER NODE:FOLDER` copies to another machine, `outlive run --backend NODE -- "
+            "PROGRAM` runs there (docs/fleet.md)."
+        ),
+        "checkpoint": "No state is saved: `outlive pause ID` stops a process until `outlive resume ID`.",
+        **dict.fromkeys(
+            ("profile:mem", "profile:cpu", "heapdump"),
+            "`outlive keeper status` shows the pids of outlive's own, `outlive stats` what processes use.",
+        ),
+        **dict.fromkeys(
+            ("pid", "id", "getpid"), "`outlive ps NAME` shows id and pid, `outlive inspect NAME` all of it."
+        ),
+        **dict.fromkeys(
+            ("list-sockets", "netstat"), "`outlive stats` shows the ports on which each process listens."
+        ),
+        **dict.fromkeys(
+            ("list-automounts", "list-mounts", "list-paths", "list-devices", "list-unit-files", "list-jobs"),
+            "outlive has processes, which `outlive ps -a` lists; units are systemd's: `systemctl {line}`.",
+        ),
+        "list-dependencies": (
+            "A service waits for what its `after` in outlive.processes.toml names: `outlive up -d NAME` "
+            "starts them all."
+        ),
+        **dict.fromkeys(
+            ("bind-key", "bind", "unbind-key", "list-keys"),
+            "The keys that leave a process are `outlive attach --detach-keys KEYS ID`; there are no others.",
+        ),
+        "grep": "`outlive search TEXT` finds a text in all output, `outlive search TEXT ID` in one's.",
+        **dict.fromkeys(
+            ("web", "dashboard", "browser"), "`outlive ui` opens the page of your processes in a browser."
+        ),
         "update-self": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
         "upgrade": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
         "is-active": (
@@ -222,69 +289,155 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
         "man": "`outlive help VERB` shows a verb.",
     }
 )
-# A flag of other programs -> what does what it means. Only of flags that a verb lacks.
-FLAGS: Mapping[str, str] = MappingProxyType(
+_SERVICES_ELSEWHERE = "`outlive up -f FILE` starts the services that a file declares."
+_ENVIRONMENT_FILE = "`set -a; . FILE; set +a` in your shell: a command gets your whole environment."
+_KIND_OF_TERMINAL = (
+    "A command's terminal is of the kind that yours is: `TERM=xterm-256color outlive run -t -- PROGRAM`."
+)
+_OTHER_SERVER = "Another server has a folder of its own: `outlive --state-dir FOLDER ps`."
+_FILTERS = "`--group NAME` and `--tag NAME=VALUE` choose, and names do."
+_FOR_PROGRAMS = "`--json` answers for programs."
+# A verb ("" is the program itself, before any verb) -> a flag of other programs that it lacks -> what does
+# what it means.
+FLAGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        **dict.fromkeys(
-            ("-p", "--publish", "--expose"),
-            "A process listens on this machine's own ports: nothing is published.",
+        "": {
+            **dict.fromkeys(("-2", "-8", "-T"), _KIND_OF_TERMINAL),
+            **dict.fromkeys(
+                ("-C", "-CC"), "`outlive ps --json` and `outlive events --json` are for programs."
+            ),
+            "-D": "`outlive serve` is the server in the foreground.",
+            "-l": "`outlive run -t -- bash -l` is a login shell.",
+            "-N": "`--no-start` behind a verb starts no server: `outlive ps --no-start`.",
+            "-u": "Text passes as it is: `LANG=C.UTF-8 outlive run -t -- PROGRAM`.",
+            **dict.fromkeys(("-v", "--verbose", "--debug"), "`outlive serve --log-level debug` says more."),
+            **dict.fromkeys(
+                ("-f", "--config"),
+                "`outlive config show --origin` shows each setting and the file in which it stands.",
+            ),
+            **dict.fromkeys(("-L", "-S", "--context"), _OTHER_SERVER),
+            "-H": "`outlive --host URL ps` asks another machine's server.",
+            "-X": "`outlive send NAME TEXT` types into a process, `outlive stop NAME` ends it.",
+            **dict.fromkeys(("-d", "--daemon"), "`outlive run -d -- PROGRAM` begins in the background."),
+        },
+        "run": {
+            **dict.fromkeys(
+                ("-p", "--publish", "--expose"),
+                "A process listens on this machine's own ports: nothing is published.",
+            ),
+            **dict.fromkeys(
+                ("-v", "--volume", "--mount"),
+                "A process has this machine's files: nothing is mounted (containers: docs/docker.md).",
+            ),
+            **dict.fromkeys(
+                ("--network", "--net", "--link"),
+                "`--profile offline` takes the network away; else it has this machine's.",
+            ),
+            **dict.fromkeys(
+                ("--restart", "--max-restarts", "--watch"),
+                (
+                    'A service is started again by itself, with restart = "always" in outlive.processes.toml '
+                    "(docs/services.md); anything else by `outlive restart ID`."
+                ),
+            ),
+            "--env-file": _ENVIRONMENT_FILE,
+            **dict.fromkeys(
+                ("--user", "-u"), "A command runs as the server's user: `sudo -u USER` before the program."
+            ),
+            **dict.fromkeys(
+                ("--memory", "-m", "--cpus"), "`--limit memory=2G`, `--limit cpus=1.5` bound it."
+            ),
+            **dict.fromkeys(("-f", "--file", "--filename"), _SERVICES_ELSEWHERE),
+            **dict.fromkeys(
+                ("--delay", "--after"), "`outlive wait ID && outlive run -- PROGRAM` runs one after another."
+            ),
+        },
+        "up": {
+            **dict.fromkeys(
+                ("-e", "--env", "--env-file"),
+                (
+                    "A Procfile's services get `.env`, which lies beside it; others what `env_file` in "
+                    "outlive.processes.toml names."
+                ),
+            ),
+            **dict.fromkeys(
+                ("-m", "--formation", "--concurrency", "--scale"),
+                "A service runs once: give each a line (web1, web2); `outlive up web1` starts one.",
+            ),
+            **dict.fromkeys(("-p", "--port"), "`PORT=5000 outlive up` gives the first port."),
+            "-t": "`grace` of a service in outlive.processes.toml is its time between TERM and KILL.",
+        },
+        "ps": {
+            **dict.fromkeys(("--filter", "--selector"), _FILTERS),
+            "-f": f"`outlive inspect ID` shows a command whole. {_FILTERS}",
+            **dict.fromkeys(("--format", "-o", "--output"), _FOR_PROGRAMS),
+            **dict.fromkeys(("-l", "--latest"), "`-n 1` shows the newest; @last names it."),
+            "--no-trunc": "`outlive inspect ID` shows a command whole.",
+            **dict.fromkeys(("-w", "--watch"), "`outlive stats` shows it anew each second."),
+        },
+        "inspect": dict.fromkeys(
+            ("-f", "--format", "-o", "--output"),
+            "`outlive inspect --json ID` answers for programs: pipe it to `jq .processes[0].state`.",
         ),
-        **dict.fromkeys(
-            ("-v", "--volume", "--mount"),
-            "A process has this machine's files: nothing is mounted (containers: docs/docker.md).",
-        ),
-        **dict.fromkeys(
-            ("--network", "--net", "--link"),
-            "`--profile offline` takes the network away; else it has this machine's.",
-        ),
-        **dict.fromkeys(
-            ("--restart", "--max-restarts", "--watch"),
-            "Nothing is started again by itself: `outlive restart ID` does it.",
-        ),
-        **dict.fromkeys(
-            ("--env-file",), "`set -a; . FILE; set +a` in your shell: a command gets your whole environment."
-        ),
-        **dict.fromkeys(
-            ("--user", "-u"), "A command runs as the server's user: `sudo -u USER` before the program."
-        ),
-        **dict.fromkeys(("--memory", "-m", "--cpus"), "`--limit memory=2G`, `--limit cpus=1.5` bound it."),
-        **dict.fromkeys(
-            ("-f", "--file", "--procfile", "--filename"),
-            "`outlive up -f FILE` starts the services that a file declares.",
-        ),
-        **dict.fromkeys(
-            ("--filter", "--selector"), "`--group NAME` and `--tag NAME=VALUE` choose, and names do."
-        ),
-        **dict.fromkeys(("--format", "-o", "--output"), "`--json` answers for programs."),
-        **dict.fromkeys(("-l", "--latest"), "`-n 1` shows the newest; @last names it."),
-        **dict.fromkeys(("--no-trunc", "--watch-only"), "`outlive inspect ID` shows a command whole."),
-        **dict.fromkeys(
-            ("--timestamps", "--previous"),
+        "logs": {
+            "--timestamps": "`--since TIME` begins at a moment, `outlive inspect ID` shows start and end.",
+            **dict.fromkeys(
+                ("-p", "--previous"),
+                "Each run has its own output: `outlive ps -a` lists them, `outlive logs ID` prints one.",
+            ),
+            **dict.fromkeys(("-u", "--unit"), "The name alone is enough: `outlive logs NAME`."),
+            **dict.fromkeys(("--stderr", "--err"), "`outlive logs --stream stderr ID` prints stderr alone."),
+            **dict.fromkeys(("--stdout", "--out"), "`outlive logs --stream stdout ID` prints stdout alone."),
+        },
+        "serve": dict.fromkeys(
+            ("-d", "--detach", "--daemon", "--background"),
             (
-                "Each run has an output of its own: `outlive ps -a` lists them; `--since TIME` begins at a "
-                "moment."
+                "`outlive service install` has systemd run it; without, `outlive ps` starts one that stays, "
+                "as every verb does where none runs."
             ),
         ),
-        **dict.fromkeys(
-            ("--delay", "--after"), "`outlive wait ID && outlive run -- PROGRAM` runs one after another."
+        "attach": dict.fromkeys(
+            ("-i", "-it", "--stdin"), "Your keys go to it anyway; `--read-only` looks on."
         ),
-        "-X": "`outlive send NAME TEXT` types into a process, `outlive stop NAME` ends it.",
-        **dict.fromkeys(("-i", "-it", "--stdin"), "Your keys go to it anyway; `--read-only` looks on."),
+        "stop": dict.fromkeys(("-f", "--force"), "`--grace 0` leaves it no time."),
+        "wait": dict.fromkeys(
+            ("-a", "--for-all"), "It waits for each that is named; `--all` is all that runs here."
+        ),
     }
 )
 
 
-def about_flag(flag: str) -> str:
+def about_flag(verb: str, flag: str) -> str:
     """Return a sentence on what to use instead of a flag that a verb lacks.
 
     Empty for one that nothing is known of.
     """
-    return FLAGS.get(flag, "")
+    return FLAGS.get(verb, {}).get(flag, "")
 
 
 # What only ends or removes things is proposed to no mistyped word.
 _DESTRUCTIVE = frozenset({"kill", "stop", "rm", "prune", "uninstall", "deny", "signal", "restart"})
-_CLOSE = 0.66  # of difflib's measure: "tpo" is "top", "lgos" is "logs"
+# A flag of foreman's `start` -> what its value looks like ("" takes none), and the flag of `up` that it is
+# (none for what `up` does anyway).
+_OF_FOREMAN: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "-f": (r".+", "-f"),
+        "--procfile": (r".+", "-f"),
+        "-d": (r"[./~].*", "-f"),
+        "--root": (r".+", "-f"),
+        "-e": (r"[^=]+", "-e"),
+        "--env": (r"[^=]+", "-e"),
+        "-m": (r".+=.+", "-m"),
+        "--formation": (r".+=.+", "-m"),
+        "-p": (r"\d+", "-p"),
+        "--port": (r"\d+", "-p"),
+        "-t": (r"\d+", "-t"),
+        "-c": ("", ""),
+        "--color": ("", ""),
+        "--timestamp": ("", ""),
+        "--no-timestamp": ("", ""),
+    }
+)
 
 
 def translated(words: Sequence[str]) -> list[str]:
@@ -306,6 +459,8 @@ def translated(words: Sequence[str]) -> list[str]:
         rest = rest[1:]
     if first in _ALONE and not rest:
         return [*_ALONE[first]]
+    if first == "start" and (flags_of_up := _of_foreman(rest)) is not None:
+        return ["up", *flags_of_up]
     if first in _OF_ONE and any(not word.startswith("-") for word in rest):
         return [*_OF_ONE[first], *rest]
     verb, *flags = ALIASES.get(first, (first,))
@@ -316,6 +471,18 @@ def translated(words: Sequence[str]) -> list[str]:
         name = rest.pop(0)[1:]
         rest = [*(("--signal",) if verb == "kill" else ()), name, *rest]
     return [verb, *flags, *rest]
+
+
+_TELLING = frozenset({"--known", "--inside"})  # hidden flags that tell an alias from the verb
+
+
+def about_alias(words: Sequence[str]) -> list[str]:
+    """Return what stands before the help of another program's word: what it is here; nothing for a verb."""
+    if len(words) != 1 or words[0] not in ALIASES:
+        return []
+    ours = " ".join(word for word in ALIASES[words[0]] if word not in _TELLING)
+    alone = f", and with nothing behind it `outlive {_ALONE[words[0]][0]}`" if words[0] in _ALONE else ""
+    return [f"`outlive {words[0]} ...` is `outlive {ours}`{alone}.", ""]
 
 
 # On one line of the program's help: what people look for first.
@@ -346,13 +513,34 @@ _KEYS = MappingProxyType(
 
 
 def of_screen(words: Sequence[str]) -> list[str]:
-    """Return a command line in verbs, from one that may have screen's flags in the place of a verb."""
+    """Return a command line in verbs, from one that may have screen's or tmux's flags in the place of a
+    verb.
+    """
     if words and words[0] in _OF_SCREEN:
         return [*_OF_SCREEN[words[0]], *words[1:]]
-    if len(words) > 2 and words[0] in {"-dmS", "-S"}:  # a name, and a command that begins detached, or here
+    if list(words[:1]) == ["-c"]:  # tmux's: a line of the shell
+        return ["run", *words]
+    # Behind tmux's -S stands a path.
+    if (
+        len(words) > 2 and words[0] in {"-dmS", "-S"} and "/" not in words[1]
+    ):  # a name, and a command that begins detached, or here
         detached = ["--detach"] if words[0] == "-dmS" else []
         return ["run", *detached, "--name", words[1], "--", *words[2:]]
     return list(words)
+
+
+def _of_foreman(words: Sequence[str]) -> list[str] | None:
+    """Return flags of `up` for words that are nothing but flags of foreman's `start`; None for others."""
+    found, rest = list[str](), list(words)
+    while rest:
+        flag, _, value = rest.pop(0).partition("=")
+        form, ours = _OF_FOREMAN.get(flag, (None, ""))
+        if form and not value and rest:
+            value = rest.pop(0)
+        if form is None or re.fullmatch(form, value) is None:
+            return None
+        found += [ours, value] if ours else []
+    return found
 
 
 def _of_tmux(words: Sequence[str]) -> list[str]:
@@ -378,20 +566,34 @@ def _typed(words: Sequence[str]) -> list[str]:
     return [*target, *(["".join(texts)] if texts else []), *flags]
 
 
-def suggestion(word: str, verbs: Sequence[str]) -> str:
-    """Return a sentence on what to type instead of a word that is no verb; empty where nothing is near.
+def suggestion(words: Sequence[str], verbs: Sequence[str]) -> str:
+    """Return a sentence on what to type instead of words whose first is no verb; empty where nothing is near.
 
     Args:
-        word: What was typed.
+        words: What was typed.
         verbs: The verbs that there are.
     """
-    if (said := SUGGESTIONS.get(word.lower())) is not None:
-        return said
-    import difflib  # noqa: PLC0415 -- start-up time: only a mistake needs it
-
-    near = difflib.get_close_matches(
-        word.lower(), [*(set(verbs) - _DESTRUCTIVE), *ALIASES], n=1, cutoff=_CLOSE
-    )
-    if not near or ALIASES.get(near[0], near)[0] in _DESTRUCTIVE:
+    word = words[0].lower()
+    if (said := SUGGESTIONS.get(word)) is not None:
+        return said.replace("{line}", " ".join(words))
+    near = [one for one in (*verbs, *ALIASES) if _is_slip(word, one.lower())]
+    meant = {ALIASES.get(one, (one,))[0] for one in near}
+    if len(meant) != 1 or meant & _DESTRUCTIVE:
         return ""
     return f"Did you mean `outlive {near[0]}`?"
+
+
+def _is_slip(typed: str, meant: str) -> bool:
+    """Tell whether one letter is wrong, missing, too many, or has changed places with the next."""
+    if min(len(typed), len(meant)) < 3:
+        return False
+    start = 0
+    while typed[start : start + 1] == meant[start : start + 1] != "":
+        start += 1
+    typed, meant = typed[start:], meant[start:]
+    return (
+        typed[1:] == meant
+        or typed == meant[1:]
+        or (typed[2:] == meant[2:] and typed[:2] == meant[1::-1])
+        or (start > 0 and typed[1:] == meant[1:])
+    )

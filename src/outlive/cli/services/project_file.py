@@ -45,12 +45,15 @@ def find_file(folder: str) -> str | None:
 
 
 def read_project(path: str | None) -> DeclaredProject:
-    """Return the services of a file; without one of the current folder's project.
+    """Return the services of a file, or of a folder's; without one of the current folder's project.
 
     Raises:
         ConfigInvalid: There is no file, it cannot be read, or it declares what makes no sense.
     """
-    found = find_file(working_folder()) if path is None else os.path.realpath(path)
+    if path is not None and not os.path.isdir(path):
+        found: str | None = os.path.realpath(path)
+    else:
+        found = find_file(path or working_folder())
     if found is None:
         raise ConfigInvalid(
             "config_invalid",
@@ -65,7 +68,8 @@ def read_project(path: str | None) -> DeclaredProject:
         text = decode_text(read(found, MAX_TOML_BYTES))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is neither UTF-8 nor UTF-16"
-        raise ConfigInvalid("config_invalid", f"{found} cannot be read: {reason}.") from error
+        hint = "`outlive up -f FILE` takes another."
+        raise ConfigInvalid("config_invalid", f"{found} cannot be read: {reason}.", hint=hint) from error
     folder, name = os.path.split(found)
     if name.endswith(".toml"):
         services = services_file.parse_services(text, folder=folder, file=name)
@@ -93,8 +97,9 @@ def known_stack(client: Client, path: str | None = None) -> StackInfo | None:
 
     A project whose file is gone is found, too: by the nearest folder that has services.
     """
-    here = os.path.realpath(working_folder() if path is None else os.path.dirname(os.path.abspath(path)))
-    file = find_file(here) if path is None else None
+    place, is_file = path or working_folder(), path is not None and not os.path.isdir(path)
+    here = os.path.realpath(os.path.dirname(os.path.abspath(place)) if is_file else place)
+    file = None if is_file else find_file(here)
     if file is not None:
         here = os.path.dirname(file)
     above = [one for one in client.services.list() if here == one.folder or here.startswith(f"{one.folder}/")]

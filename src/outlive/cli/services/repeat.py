@@ -115,17 +115,23 @@ def rerun(*, names: list[str], secrets: list[str], server: ServerFlags) -> int:
 
 
 def start_again(word: str, server: ServerFlags) -> int | None:
-    """Run the command of an ended process again; None where no process is called so.
+    """Run the command of an ended process again, or continue a paused one; None where no process is called
+    so.
 
     Raises:
-        InvalidState: It lives.
+        InvalidState: It runs.
     """
     with connected(server) as client:
         try:
             process = find_process(client, word)
         except OutliveError:
             return None
-        if process.info().ended_at is None:
+        info = process.info()
+        if info.state == "paused":
+            process.resume()
+            say(f"{called(info)} goes on: {shown_command(info)}")
+            return 0
+        if info.ended_at is None:
             text = f"{word!r} lives already."
             raise InvalidState("process_running", text, hint=f"`outlive restart {word}` starts it anew.")
     return _each([word], server, secrets=(), stops=False)

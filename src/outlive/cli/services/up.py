@@ -1,6 +1,7 @@
 """`outlive up`: a project's services, in the foreground with their output, or (-d) until they are ready."""
 
 import os
+import shlex
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ FILE = option(
     "--file",
     "-f",
     metavar="FILE",
-    about="Declares the services, instead of the project's own file.",
+    about="Declares the services, instead of the project's own file; or a folder in which it lies.",
     to="file",
 )
 SERVICES = places("names", "[SERVICE]...", about="Only these, with what they wait for.", is_required=False)
@@ -45,6 +46,7 @@ Ctrl-C stops the services (once more kills them); a closed terminal leaves them 
         default=60.0,
     ),
     switch("--no-wait", about="With -d: do not wait at all."),
+    switch("--dry-run", about="Read the file, say what it starts, and start nothing."),
     *SERVER,
     more=_MORE.rstrip("\n"),
 )
@@ -55,12 +57,17 @@ def up(
     file: str | None,
     timeout_s: float,
     no_wait: bool,
+    dry_run: bool,
     server: ServerFlags,
 ) -> int:
     """Bring services up; return 0 when all are ready (-d) or have ended well."""
-    if server.as_json and not is_detached:
+    if server.as_json and (dry_run or not is_detached):
         raise UsageError("--json answers once: pass -d with it")
     project = read_project(file)
+    if dry_run:
+        meant = [(name, project.services[name].command) for name in sorted(_meant(names, project))]
+        show(*(f"{name}: {line if isinstance(line, str) else shlex.join(line)}" for name, line in meant))
+        return 0
     with a_client(server.state_dir, no_start=server.no_start) as client:
         before = {one.process_id for stack in client.services.list(project.folder) for one in stack.services}
         stack = _asked(client, project, names)
