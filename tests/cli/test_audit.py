@@ -89,7 +89,7 @@ def test_entries_are_chosen_and_shown_as_lines(served: OutliveServer, client: Cl
     assert first.endswith('command="echo chosen"')
     assert " exit=0 " in last
     wrong = run_outlive("audit", "show", "--since", "12.0", state_dir=served.state_dir)
-    assert (wrong.returncode, "no time" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "no time" in wrong.stderr) == (2, True)
 
 
 def test_a_changed_log_is_found(served: OutliveServer, client: Client) -> None:
@@ -100,7 +100,7 @@ def test_a_changed_log_is_found(served: OutliveServer, client: Client) -> None:
     known = run_outlive("audit", "verify", "--json", "--head", head, state_dir=served.state_dir)
     assert json.loads(known.stdout)["whole"] is True
     wrong = run_outlive("audit", "verify", "--head", "nonsense", state_dir=served.state_dir)
-    assert (wrong.returncode, "NUMBER:DIGEST" in wrong.stderr) == (1, True)
+    assert (wrong.returncode, "NUMBER:DIGEST" in wrong.stderr) == (2, True)
     served.stop()
     last = _show(served)[-1]
     assert last["what"] == "server_stopped"

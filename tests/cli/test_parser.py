@@ -3,6 +3,8 @@ wrong.
 """
 
 import re
+import shlex
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +24,7 @@ from outlive.cli.parameters import (
 )
 from outlive.cli.parser import HelpAsked, parse
 from outlive.cli.program import PROGRAM, Group, Verb
+from outlive.cli.runner import run_program
 from outlive.operations.schemas import arguments_schema, member_names
 from outlive.operations.start import RunOptions, StartOptions
 from tests.cli.launching import run
@@ -182,3 +185,32 @@ def test_flags_of_a_start_say_what_every_frontend_says() -> None:
     assert flags["group_limit"].read(str(most)) == most
     with pytest.raises(ValueError, match=f"not in the range 1<=x<={most}"):
         flags["group_limit"].read(str(most + 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("run --limit mem=1G -- true", "the names are cpu, cpus, memory, files, processes"),
+        ("run --limit memory=x -- true", "argument --limit: "),
+        ("run --profile strong -- true", "'strong' is none of open, guarded, workspace, offline, sealed"),
+        ("run --isolation loose -- true", "'loose' is none of session, strict"),
+        ("run --tag foo -- true", "argument --tag: 'foo' is not NAME=VALUE"),
+        ("run --env FOO -- true", "argument --env/-e: 'FOO' is not NAME=VALUE"),
+        ("run --need cpu=x -- true", "argument --need: "),
+        ("ps --tag foo", "argument --tag: 'foo' is not NAME=VALUE"),
+        ("stop --tag =foo", "argument --tag: '=foo' is not NAME=VALUE"),
+        ("run -c true -- true", "Pass either -c LINE or a program"),
+        ("run --json -- true", "--json needs --detach"),
+        ("stop", "Name processes, or a --group"),
+        ("logs --stream both-of-them web", "is none of stdout, stderr, both"),
+    ],
+)
+def test_a_wrong_value_is_a_wrong_command_line(
+    line: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 38, 4: they ended with 125 or 1, after a server was started."""
+    monkeypatch.setenv("OUTLIVE_STATE_DIR", str(tmp_path / "none"))
+    monkeypatch.delenv("FOO", raising=False)
+    assert run_program(shlex.split(line)) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "none").exists()

@@ -73,14 +73,18 @@ class Parameter(NamedTuple):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words that it may be; empty where anything goes.
+        """The words that it may be; empty where anything goes."""
+        return choices_of(self.metavar)
 
-        What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE,
-        TEXT|:PORT.
-        """
-        words = tuple(self.metavar.split("|"))
-        is_choice = len(words) > 1 and all(word.replace("_", "").replace("-", "").islower() for word in words)
-        return words if is_choice else ()
+
+def choices_of(metavar: str) -> tuple[str, ...]:
+    """Return the words that a value may be, from what stands for it in the help; empty where anything goes.
+
+    What stands for a word of the user's own is written in capitals, or with signs: NAME=VALUE, TEXT|:PORT.
+    """
+    words = tuple(metavar.split("|"))
+    is_choice = len(words) > 1 and all(word.replace("_", "").replace("-", "").islower() for word in words)
+    return words if is_choice else ()
 
 
 class ServerFlags(NamedTuple):
@@ -140,12 +144,35 @@ def option(
 ) -> Parameter:
     """Return a flag with one text; a default of its own is shown."""
     note = note or (f"default: {default}" if default else "")
-    return Parameter(to or _name(flags[0]), "one", metavar, about, flags, default=default, note=note)
+    read = _reader(metavar)
+    return Parameter(
+        to or _name(flags[0]), "one", metavar, about, flags, read=read, default=default, note=note
+    )
 
 
 def options(*flags: str, metavar: str, about: str, to: str) -> Parameter:
     """Return a flag that may stand there many times; the function gets a list."""
-    return Parameter(to, "many", metavar, about, flags)
+    return Parameter(to, "many", metavar, about, flags, read=_reader(metavar))
+
+
+def _reader(metavar: str) -> Callable[[str], str]:
+    """Return what reads the value of a flag that stands so in the help."""
+    if metavar == "NAME=VALUE":
+        return pair
+    choices = choices_of(metavar)
+    return one_of(choices) if choices else str
+
+
+def pair(text: str) -> str:
+    """Return a text that is NAME=VALUE.
+
+    Raises:
+        ValueError: It is not.
+    """
+    name, equals, _ = text.partition("=")
+    if not name or not equals:
+        raise ValueError(f"{text[:60]!r} is not NAME=VALUE")
+    return text
 
 
 def count(
@@ -206,10 +233,12 @@ def place(name: str, metavar: str, *, about: str, is_required: bool = True) -> P
     one = Parameter(
         name, "one", metavar, about, is_required=is_required, note="required" if is_required else ""
     )
-    return one._replace(read=_one_of(one.choices)) if one.choices else one
+    return one._replace(read=_reader(metavar))
 
 
-def _one_of(words: Sequence[str]) -> Callable[[str], str]:
+def one_of(words: Sequence[str]) -> Callable[[str], str]:
+    """Return what reads a text that has to be one of some words."""
+
     def read(text: str) -> str:
         if text not in words:
             raise ValueError(f"{text!r} is none of {', '.join(words)}")

@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from outlive.cli.far import a_client
 from outlive.cli.output import plain, say, show_error, show_json
-from outlive.cli.parameters import ServerFlags
+from outlive.cli.parameters import ServerFlags, UsageError
 from outlive.cli.tables import shown_command
-from outlive.client import Client, InvalidRequest, OutliveError, Output, Process, ProcessNotFound
+from outlive.client import Client, OutliveError, Output, Process, ProcessNotFound
 from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
@@ -85,7 +85,7 @@ class Selection:
             with_left: Of a group or tags also those that have ended and left something running.
 
         Raises:
-            InvalidRequest: Nothing is named, or names and filters at once.
+            UsageError: Nothing is named, or names and filters at once.
         """
         self._with_left = with_left
         self._names = names
@@ -93,8 +93,9 @@ class Selection:
         self._tags = parse_tags(tags)
         self._active = active
         if bool(names) == bool(group is not None or self._tags or all_of_them):
-            text = "Name processes, or a --group, a --tag or --all: one of them."
-            raise InvalidRequest("invalid_params", text, hint="`outlive ps` lists what there is.")
+            raise UsageError(
+                "Name processes, or a --group, a --tag or --all: one of them. `outlive ps` lists them."
+            )
 
     def processes(self, client: Client) -> Iterable[tuple[str, Callable[[], Process]]]:
         """Yield a name for messages and how to get each process."""
@@ -121,18 +122,8 @@ def every(
 
 
 def parse_tags(words: Sequence[str]) -> dict[str, str]:
-    """Return tags from "name=value" words.
-
-    Raises:
-        InvalidRequest: A word has no "=" or an empty name.
-    """
-    tags = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not name or not equals:
-            raise InvalidRequest("invalid_params", f"--tag {word!r}: a tag is name=value.")
-        tags[name] = value
-    return tags
+    """Return tags from "name=value" words, as `parameters.pair` has read them."""
+    return {name: value for name, _, value in (word.partition("=") for word in words)}
 
 
 def say_degraded(slug: str) -> None:

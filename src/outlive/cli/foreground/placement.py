@@ -8,7 +8,7 @@ from outlive.cli.far import far_url
 from outlive.cli.foreground.plan import ForegroundOptions
 from outlive.cli.output import say
 from outlive.cli.parameters import option, switch
-from outlive.client import Client, InvalidRequest
+from outlive.client import Client
 from outlive.client.results import ProcessInfo
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import NEED_EXAMPLES
@@ -22,21 +22,27 @@ NEEDS = (
 )
 
 
-def parse_needs(wanted: ForegroundOptions) -> Mapping[str, object]:
-    """Return what a command needs of its machine, as `execute` takes it.
+def need(word: str) -> str:
+    """Return a word that says what a command needs.
 
     Raises:
-        InvalidRequest: A word is neither an amount nor a label.
+        ValueError: It is neither an amount nor a label.
     """
+    from outlive.config.placement_settings import parse_resources  # noqa: PLC0415 -- as below
+
+    try:
+        parse_resources(word)
+    except ValueError as error:
+        raise ValueError(f"{error}, for instance {NEED_EXAMPLES}") from None
+    return word
+
+
+def parse_needs(wanted: ForegroundOptions) -> Mapping[str, object]:
+    """Return what a command needs of its machine, as `execute` takes it."""
     # Start-up time: most commands say nothing of it.
     from outlive.config.placement_settings import parse_resources  # noqa: PLC0415
 
-    try:
-        found = parse_resources(",".join(wanted.needs))
-    except ValueError as error:
-        raise InvalidRequest(
-            "invalid_params", f"--need: {error}.", hint=f"For instance {NEED_EXAMPLES}."
-        ) from None
+    found = parse_resources(",".join(wanted.needs))
     members = {
         "cpu": found.cpu,
         "memory": found.memory,

@@ -1,16 +1,17 @@
 """How a command is to be run, from what the command line says and what our own descriptors are.
 
-And what `--limit` says. Pure.
+And what a word of `--limit` says. Pure.
 
 Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take
 eight times as long.
 """
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from outlive.core.errors import InvalidRequest
+from outlive.cli.parameters import UsageError
 
 
 class ForegroundOptions(NamedTuple):
@@ -30,9 +31,9 @@ class ForegroundOptions(NamedTuple):
     wait_for: str | None = None
     tags: tuple[str, ...] = ()
     cwd: str | None = None
-    env: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
     secrets: tuple[str, ...] = ()
-    limits: tuple[str, ...] = ()
+    limits: tuple[tuple[str, float], ...] = ()
     needs: tuple[str, ...] = ()
     same_node_as: str | None = None
     is_spread: bool = False
@@ -61,29 +62,19 @@ def check_options(options: ForegroundOptions) -> None:
     """Refuse what makes no sense.
 
     Raises:
-        InvalidRequest: No command, or two; JSON where the command's own output goes.
+        UsageError: No command, or two; JSON where the command's own output goes.
     """
     if bool(options.argv) == (options.line is not None):
-        raise InvalidRequest(
-            "invalid_params",
-            "There is no command." if not options.argv else "Pass either -c LINE or a program, not both.",
-            hint="outlive run -- PROGRAM ARGUMENTS, or outlive run -c 'a shell line'.",
-        )
+        raise UsageError("Pass either -c LINE or a program: `outlive run -- PROGRAM ARGUMENTS`.")
     if options.as_json and not options.is_detached:
-        raise InvalidRequest(
-            "invalid_params",
-            "--json needs --detach: in the foreground stdout is the command's.",
-            hint="Add -d, or ask `outlive inspect --json` afterwards.",
+        raise UsageError(
+            "--json needs --detach: in the foreground stdout is the command's. `outlive inspect --json ID` "
+            "answers afterwards."
         )
-
     if options.is_forgotten and options.is_detached:
-        raise InvalidRequest(
-            "invalid_params",
-            "--rm needs the foreground: here nothing waits for the end of a command that is left.",
-            hint=(
-                "`outlive wait ID && outlive rm ID`; the server itself forgets what is old "
-                "(`docs/settings.md`)."
-            ),
+        raise UsageError(
+            "--rm needs the foreground: here nothing waits for the end of a command that is left. `outlive "
+            "wait ID && outlive rm ID` does."
         )
 
 
@@ -127,33 +118,37 @@ def plan_run(options: ForegroundOptions, found: Descriptors) -> Plan:
     return Plan(stdio="merge" if found.is_one_output else "pipes", stdin=stdin)
 
 
+def variable(word: str) -> tuple[str, str]:
+    """Return a variable's name and value from NAME=VALUE, or from a name of ours, as docker's -e takes it.
+
+    Raises:
+        ValueError: It is neither.
+    """
+    name, equals, value = word.partition("=")
+    if not name or not (equals or name in os.environ):
+        raise ValueError(f"{word[:60]!r} is not NAME=VALUE")
+    return name, value if equals else os.environ[name]
+
+
 LIMIT_EXAMPLES = "cpu=10m, cpus=1.5, memory=2G, files=256, processes=50"
 
 
-def parse_limits(words: Sequence[str]) -> Mapping[str, float]:
-    """Return bounds by their names from "memory=2G" and the like; of a name given twice the last one counts.
-
-    Sizes are bytes, times whole seconds (rounded up).
+def limit(word: str) -> tuple[str, float]:
+    """Return a bound's name and number from "memory=2G" and the like: bytes, or whole seconds (rounded up).
 
     Raises:
-        InvalidRequest: A word is not of that form, its name is not known, or its value is none.
+        ValueError: The word is not of that form, its name is not known, or its value is none.
     """
-    if not words:
-        return {}
     # Start-up time: most commands are run without limits, and the parsers come with all of the configuration.
     from outlive.config.options import LIMIT_READERS  # noqa: PLC0415
 
-    found: dict[str, float] = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals or name not in LIMIT_READERS:
-            text = (
-                f"--limit {word[:60]!r}: a limit is NAME=VALUE, and the names are {', '.join(LIMIT_READERS)}."
-            )
-            raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.")
-        try:
-            found[name] = LIMIT_READERS[name](value)
-        except ValueError as error:
-            text = f"--limit {word[:60]!r}: {error}."
-            raise InvalidRequest("invalid_params", text, hint=f"For instance {LIMIT_EXAMPLES}.") from None
-    return found
+    name, equals, value = word.partition("=")
+    if not equals or name not in LIMIT_READERS:
+        names = ", ".join(LIMIT_READERS)
+        raise ValueError(
+            f"{word[:60]!r}: a limit is NAME=VALUE, and the names are {names}; for instance {LIMIT_EXAMPLES}"
+        )
+    try:
+        return name, LIMIT_READERS[name](value)
+    except ValueError as error:
+        raise ValueError(f"{word[:60]!r}: {error}, for instance {LIMIT_EXAMPLES}") from None

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from outlive.cli.foreground.delivery import LOG_BYTES
 from outlive.cli.foreground.placement import parse_needs
-from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_limits
+from outlive.cli.foreground.plan import ForegroundOptions, Plan
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.client import (
@@ -178,7 +178,7 @@ def start_elsewhere(
         "title": _title(options),
         "project": own_project(),
         "cwd": options.cwd,
-        "env": _variables(options.env),
+        "env": dict(options.env),
         "env_secrets": _secrets(options.secrets, ours),
         **_common(options, plan, size),
     }
@@ -202,7 +202,7 @@ def _start_options(
         from outlive.core.command import listed_environment  # noqa: PLC0415
 
         environment = dict(listed_environment(ours))
-    environment.update(_variables(options.env))
+    environment.update(dict(options.env))
     wanted: StartOptions = {
         "title": _title(options),
         "project": own_project() if options.cwd is None else project_root(folder),
@@ -225,7 +225,7 @@ def _common(options: ForegroundOptions, plan: Plan, size: tuple[int, int] | None
     }
     wanted |= options.passed  # type: ignore[typeddict-item] # named and typed by the flags of `run`
     if options.limits:
-        wanted["limits"] = parse_limits(options.limits)
+        wanted["limits"] = dict(options.limits)
     if options.is_placed:
         wanted["needs"] = parse_needs(options)
     if plan.stdin in {"typed", "fed"} and plan.stdio == "pty":
@@ -242,18 +242,6 @@ def _title(options: ForegroundOptions) -> str:
     text = shlex.join(options.argv) if options.line is None else options.line
     text = text if len(text) <= _TITLE else text[:_TITLE] + " …"
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _variables(words: tuple[str, ...]) -> Mapping[str, str]:
-    found = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals and name in os.environ:  # as docker's -e: our own
-            value = os.environ[name]
-        elif not name or not equals:
-            raise InvalidRequest("invalid_params", f"--env {word!r}: a variable is NAME=VALUE.")
-        found[name] = value
-    return found
 
 
 def _secrets(names: tuple[str, ...], environment: dict[str, str | None]) -> dict[str, str]:

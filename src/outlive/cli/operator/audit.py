@@ -17,10 +17,10 @@ from typing import Any
 from outlive.cli.far import a_client, far_url
 from outlive.cli.moments import parse_since
 from outlive.cli.output import say, show, show_json
-from outlive.cli.parameters import JSON, STATE_DIR, option, takes
+from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, takes
 from outlive.cli.processes import find_process
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest, ProcessNotFound
+from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound
 from outlive.core.identity import (
     PROCESS_VARIABLE,
     SHORT_LENGTH,
@@ -61,7 +61,7 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
         as_json: Answer with one line of JSON.
 
     Raises:
-        InvalidRequest: `head` is not of that form.
+        UsageError: `head` is not of that form.
     """
     layout = Layout(path_of(state_dir))
     # A log that was copied to another machine lies in a folder that says no format.
@@ -102,7 +102,7 @@ def show_entries(
     """Print entries, oldest first: a line each, or the JSON objects as they lie in the log.
 
     Raises:
-        InvalidRequest: `since` is no moment.
+        UsageError: `since` is no moment.
     """
     first = None if since is None else _moment(since)
     end = None if process is None else _meant(process, state_dir)
@@ -210,16 +210,14 @@ def _value(name: str, value: object) -> str:
 def _moment(text: str) -> str:
     moment = parse_since(text, datetime.now().astimezone())
     if isinstance(moment, Cursor):
-        raise InvalidRequest("invalid_params", f"--since {text[:60]!r} is no time.")
+        raise UsageError(f"--since {text[:60]!r} is no time.")
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _known(text: str) -> tuple[int, str]:
     number, _, wanted = text.partition(":")
     if not number.isdecimal() or len(wanted) != len(FIRST):
-        raise InvalidRequest(
-            "invalid_params", "--head takes NUMBER:DIGEST as `outlive audit verify` shows it."
-        )
+        raise UsageError("--head takes NUMBER:DIGEST as `outlive audit verify` shows it.")
     return int(number), wanted.lower()
 
 

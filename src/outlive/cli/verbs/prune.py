@@ -58,11 +58,8 @@ class Pruning:
         """Read what the command line said.
 
         Raises:
-            InvalidRequest: A time, a state or a tag makes no sense.
+            InvalidRequest: A time makes no sense.
         """
-        if unknown := [state for state in states if state not in _STATES]:
-            text = f"--state {unknown[0]!r} is not how a process ends."
-            raise InvalidRequest("invalid_params", text, hint=f"There are {', '.join(_STATES)}.")
         try:
             older_than_s = None if older_than is None else parse_seconds(older_than)
         except ValueError as error:

@@ -14,14 +14,16 @@ from typing import Any, Literal, get_args
 from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.placement import NEEDS, placed, say_waiting
+from outlive.cli.foreground.placement import NEEDS, need, placed, say_waiting
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
     Descriptors,
     ForegroundOptions,
     Plan,
     check_options,
+    limit,
     plan_run,
+    variable,
 )
 from outlive.cli.foreground.repeat import look_on, say_repeated
 from outlive.cli.foreground.session import ForegroundSession, Readiness, own_terminal
@@ -36,8 +38,10 @@ from outlive.cli.parameters import (
     Parameter,
     ServerFlags,
     UsageError,
+    one_of,
     option,
     options,
+    pair,
     places,
     switch,
     takes,
@@ -323,7 +327,16 @@ def _flag_of(member: str, kind: object) -> Parameter:
         return of_start(metavar=TIME)._replace(read=parse_duration)
     if one is int:
         return of_start(metavar="COUNT")._replace(read=functools.partial(_within_bounds, member))
-    return of_start(metavar=metavar or "|".join(get_args(one)) or member.upper())
+    if member == "profile":
+        return of_start(metavar="PROFILE")._replace(read=_profile)
+    found = of_start(metavar=metavar or "|".join(get_args(one)) or member.upper())
+    return found._replace(read=one_of(found.choices)) if found.choices else found
+
+
+def _profile(text: str) -> str:
+    from outlive.core.command import Profile  # noqa: PLC0415 -- start-up time: most commands name none
+
+    return one_of(tuple(Profile))(text)
 
 
 # Where more is to be said than the type and the declaration of the option do: short flags, the metavar, a
@@ -371,12 +384,14 @@ _PARAMETERS = (
         metavar="TEXT|:PORT",
         about="Return once its output contains the text, or it listens on the port; it runs on.",
     ),
-    _of_start("tags", metavar="NAME=VALUE", kind="many")._replace(flags=("--tag",)),
+    _of_start("tags", metavar="NAME=VALUE", kind="many")._replace(flags=("--tag",), read=pair),
     # These three mean something else where the caller has a folder and an environment of its own.
     option("--cwd", "-w", metavar="FOLDER", about="Its working folder instead of this one.")._replace(
         other_flags=("--workdir", "--working-directory")
     ),
-    options("--env", "-e", metavar="NAME=VALUE", about="Added to the environment.", to="env"),
+    options("--env", "-e", metavar="NAME=VALUE", about="Added to the environment.", to="env")._replace(
+        read=variable
+    ),
     options(
         "--secret",
         metavar="NAME",
@@ -384,10 +399,10 @@ _PARAMETERS = (
         to="secrets",
     ),
     _of_start("limits", metavar="NAME=VALUE", more=f"{LIMIT_EXAMPLES}.", kind="many")._replace(
-        flags=("--limit",)
+        flags=("--limit",), read=limit
     ),
     _of_start("needs", metavar="NAME=VALUE", more=f"Also labels: {NEED_EXAMPLES}.", kind="many")._replace(
-        flags=("--need",)
+        flags=("--need",), read=need
     ),
     *NEEDS,
     *_PASSED,

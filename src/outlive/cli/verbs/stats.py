@@ -6,10 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from outlive.cli.output import clear_screen, is_screen, redraw, show, show_json
-from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, seconds, switch, takes
+from outlive.cli.parameters import (
+    GROUP,
+    OPTIONAL_NAMES,
+    SERVER,
+    TAGS,
+    ServerFlags,
+    UsageError,
+    seconds,
+    switch,
+    takes,
+)
 from outlive.cli.processes import connected, every, find_process, parse_tags
 from outlive.cli.tables import outcome, shown_command, shown_size, shown_table
-from outlive.client import Client, InvalidRequest, Process, ProcessInfo, ProcessNotFound
+from outlive.client import Client, Process, ProcessInfo, ProcessNotFound
 from outlive.core.identity import short_name
 from outlive.core.redactions import redacted_member
 
@@ -103,7 +113,7 @@ class _Watch:
         self._group = group
         self._tags = parse_tags(tags) or None
         if names and (self._group is not None or self._tags):
-            raise InvalidRequest("invalid_params", "Name processes, or a --group and tags: not both.")
+            raise UsageError("Name processes, or a --group and tags: not both.")
         self._named = [find_process(client, name) for name in names]
         self._known: dict[str, Process] = {}
 
