@@ -2,7 +2,6 @@
 document.
 """
 
-import asyncio
 import json
 import os
 import re
@@ -15,7 +14,6 @@ import pytest
 
 from tests.docs.consoles import commands
 from tests.docs.pages import blocks, page, section, table_rows, words
-from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer
@@ -97,9 +95,9 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 @pytest.mark.promise("S4.8")
-async def test_the_program_of_the_page_runs(house: House) -> None:
+def test_the_program_of_the_page_runs(house: House) -> None:
+    """It makes engine and registry itself."""
     (program,) = blocks(_TEXT, "python")
     names: dict[str, Any] = {}
     exec(compile(program, "docs/rest.md", "exec"), names)  # noqa: S102 -- every example is executed
-    async with an_engine(house.state_dir) as engine, asyncio.timeout(30):
-        await names["tour"](engine)
+    names["main"](str(house.state_dir))

@@ -75,5 +75,8 @@ SENTENCES: Mapping[str, str] = {
         "written twice."
     ),
     "C.start": "The client starts the server of a state folder where none runs, and that server outlives it.",
-    "S4.8": "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings.",
+    "S4.8": (
+        "ProcessRegistry registers, finds, lists and gracefully terminates with the documented meanings; how "
+        "it is made is documented."
+    ),
 }
