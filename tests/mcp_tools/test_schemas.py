@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+import orjson
 import pytest
 
 from outlive.core.errors import InvalidRequest
@@ -58,15 +59,32 @@ def test_no_schema_has_a_list_of_types(tool: Tool) -> None:
     assert [path for path, schema in found if isinstance(schema.get("type"), list)] == []
 
 
+@pytest.mark.promise("S1.1.size")
+def test_the_documents_tools_cost_twelve_kilobytes() -> None:
+    """They show what the documents name, and what an official client needs besides."""
+    tools = [tool.definition() for tool in TOOL_SETS["documents"]]
+    assert len(orjson.dumps(tools)) <= 12_000
+    waits = ["wait_s", "background", "max_output"]
+    shown = {str(tool["name"]): list(tool["inputSchema"]["properties"]) for tool in tools}  # type: ignore[index] # a schema
+    assert shown["command_execute"] == ["command", "timeout", "shell", "cwd", *waits]
+    assert shown["command_execute_script"] == ["script_content", "interpreter", "timeout", "cwd", *waits]
+    assert shown["execute_linux_shell_command"] == ["cmd", "timeout", "cwd", *waits]
+    assert shown["execute_background_linux_shell_command"] == shown["execute_linux_shell_command"]
+    configured = TOOL_SETS["documents"][0].definition(_OPTIONS)["inputSchema"]["properties"]  # type: ignore[index] # a schema
+    assert list(configured)[-4:] == list(_OPTIONS)
+
+
 @pytest.mark.promise("S4.13.schemas")
-def test_null_stands_in_an_input_schema_only_where_it_says_something() -> None:
+def test_null_stands_in_no_input_schema() -> None:
+    """It says something for a variable of an environment alone, which it removes."""
+    shown = [tool.definition(_OPTIONS)["inputSchema"] for tool in _TOOLS.values()]
+    assert [path for path, schema in _schemas(shown) if schema.get("type") == "null"] == []
     places = {
         path[:2]
-        for tool in _TOOLS.values()
-        for path, schema in _schemas(tool.definition(_OPTIONS)["inputSchema"])
+        for path, schema in _schemas(arguments_schema(_TOOLS["command_execute"].arguments))
         if schema.get("type") == "null"
     }
-    assert places == {("properties", "env")}  # null removes a variable
+    assert places == {("properties", "env")}
 
 
 @pytest.mark.promise("S4.13.schemas")

@@ -12,6 +12,9 @@ SENTENCES: Mapping[str, str] = {
         "The tools command_execute, command_execute_script, command_get_status, command_list_history "
         "are there."
     ),
+    "S1.1.size": (
+        "The documents' eight tools take at most 12 KB of JSON; what their schemas leave out is taken, too."
+    ),
     "S1.2": "A result has exactly the 13 keys, as structuredContent with an output schema and as JSON text.",
     "S1.2.error": "isError is false for every command that ran, whatever its code.",
     "S1.2.signal": "return_code after a kill is minus the signal.",

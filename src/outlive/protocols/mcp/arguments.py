@@ -32,10 +32,7 @@ SHOWN_BYTES = 30_000
 _MaxOutput = Annotated[
     Annotated[int, Meta(ge=1)] | None,
     Meta(
-        description=(
-            f"Bytes of each stream that the answer shows, head and tail: {SHOWN_BYTES} unless you "
-            "ask for more."
-        ),
+        description=f"Bytes shown of each stream, head and tail: {SHOWN_BYTES} unless you ask for more.",
     ),
 ]
 
@@ -45,7 +42,7 @@ class ToolOptions(RunOptions, kw_only=True, frozen=True):
 
     wait_s: Annotated[
         WaitSeconds | None,
-        Meta(description="Seconds this call waits for the end before it answers that the command goes on."),
+        Meta(description="Seconds this call waits before it answers that the command goes on."),
     ] = None
     background: Annotated[bool, Meta(description="Answer at once; the same as wait_s 0.")] = False
     max_output: _MaxOutput = None

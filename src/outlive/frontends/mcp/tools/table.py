@@ -49,6 +49,8 @@ class Tool:
         listed: The arguments that its schema shows, where it is a tool for models: it takes all others, too,
             takes them as models send them (`protocols.mcp.lenient`), and a host that loses its patience ends
             nothing. None for the documents' tools.
+        named: The arguments that the schema of a documents' tool shows, where it takes more than a document
+            names.
         result: The answer for a process that an earlier call of this tool has left running: such a call may
             become a task.
     """
@@ -62,6 +64,7 @@ class Tool:
     output: Schema | None = None
     refuse: Callable[[OutliveError, Any], Outcome] = failed
     listed: tuple[str, ...] | None = None
+    named: tuple[str, ...] | None = None
     result: Callable[[Runner, Process, TaskCall], Awaitable[Outcome]] | None = None
 
     @property
@@ -70,10 +73,11 @@ class Tool:
         return OPERATIONS[self.operation].scope
 
     def _shown(self, configured: Sequence[str]) -> tuple[str, ...] | None:
-        if self.listed is None:
+        shown = self.listed or self.named
+        if shown is None:
             return None
         known = {field.encode_name for field in msgspec.structs.fields(self.arguments)}
-        return (*self.listed, *(name for name in configured if name in known))
+        return (*shown, *(name for name in configured if name in known))
 
     @property
     def is_for_models(self) -> bool:
@@ -81,8 +85,10 @@ class Tool:
         return self.listed is not None
 
     def definition(self, configured: Sequence[str] = (), *, most_wait_s: float | None = None) -> Schema:
-        """Return the MCP Tool object (MCP 2025-11-25, "Tools"), for models with those arguments that are
-        `configured`, too, and with the `most_wait_s` that the host lets a call wait.
+        """Return the MCP Tool object (MCP 2025-11-25, "Tools").
+
+        Where it does not show all arguments, it shows those that are `configured`, too; for models, the
+        `most_wait_s` that the host lets a call wait.
         """
         # Clients decide by these hints whether they ask a person before the call. A tool that runs commands
         # may change anything and reach anywhere, and says so.
@@ -108,6 +114,11 @@ class Tool:
         return tool if self.output is None else {**tool, "outputSchema": self.output}
 
 
+# What an official client needs beside what the documents name: it is answered before the end, and is shown
+# less.
+_WAITS = ("wait_s", "background", "max_output")
+_SHELL_ARGUMENTS = ("cmd", "timeout", "cwd", *_WAITS)
+
 COMMAND_TOOLS = (
     Tool(
         name="command_execute",
@@ -116,6 +127,7 @@ COMMAND_TOOLS = (
         "before the end says running: true: ask command_get_status for the rest.",
         operation="execute",
         arguments=arguments.ExecuteArguments,
+        named=("command", "timeout", "shell", "cwd", *_WAITS),
         answer=commands.execute,
         output=schemas.EXECUTED,
         refuse=commands.refuse,
@@ -127,6 +139,7 @@ COMMAND_TOOLS = (
         description="Run a script with an interpreter and return its output and exit code.",
         operation="execute",
         arguments=arguments.ScriptArguments,
+        named=("script_content", "interpreter", "timeout", "cwd", *_WAITS),
         answer=commands.execute_script,
         output=schemas.SCRIPT_EXECUTED,
         refuse=commands.refuse,
@@ -162,6 +175,7 @@ PROCESS_TOOLS = (
         "background.",
         operation="execute",
         arguments=arguments.ShellArguments,
+        named=_SHELL_ARGUMENTS,
         answer=processes.execute,
         result=processes.result,
     ),
@@ -172,6 +186,7 @@ PROCESS_TOOLS = (
         "or by terminate_process.",
         operation="execute",
         arguments=arguments.ShellArguments,
+        named=_SHELL_ARGUMENTS,
         answer=processes.execute_background,
     ),
     Tool(
