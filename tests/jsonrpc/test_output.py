@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import statistics
 import sys
 import time
@@ -144,6 +145,23 @@ async def test_a_long_json_line_passes_whole_when_the_call_allows_it(client: Rpc
     program = "import json; print(json.dumps({'text': 'x' * 300_000}))"
     run = await client.run(argv=[sys.executable, "-c", program], max_line_bytes=1_000_000)
     assert len(json.loads(run.stdout)["text"]) == 300_000
+
+
+@pytest.mark.promise("S0.17", "S0.7.setting")
+async def test_a_json_line_that_is_cut_says_what_to_set(client: RpcClient) -> None:
+    """An event of stream-json beyond 8192 bytes is no JSON any more: the frame leads to one that is."""
+    program = "import json; print(json.dumps({'text': 'x' * 9_000}))"
+    cut = await client.run(argv=[sys.executable, "-c", program])
+    (params,) = outputs(cut.messages, cut.process_id)
+    assert params["truncated"] is True
+    found = re.search(
+        r"set max_line_bytes \(MAX_BUFFER_SIZE of the server\) to (\d+) or more", params["hint"]
+    )
+    assert found is not None
+    whole = await client.run(argv=[sys.executable, "-c", program], max_line_bytes=int(found[1]))
+    (params,) = outputs(whole.messages, whole.process_id)
+    assert len(json.loads(params["data"])["text"]) == 9_000
+    assert "hint" not in params
 
 
 @pytest.mark.promise("S0.16")

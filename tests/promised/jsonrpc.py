@@ -199,7 +199,10 @@ SENTENCES: Mapping[str, str] = {
     "S0.16.memory": "A slow client never grows the server's memory.",
     "S0.16.closed": "5,000 closed WebSockets leave less than 20 MB behind, at every door.",
     "S0.16.kept": "A client is not dropped while our send buffer is full.",
-    "S0.17": "JSON Lines pass through, one object per notification, up to max_line_bytes.",
+    "S0.17": (
+        "JSON Lines pass through, one object per notification, up to max_line_bytes; a longer one says what "
+        "to set."
+    ),
     "S0.18": "The plain example client runs unchanged: connect, execute, read until completed.",
     "S0.18.timeout": "Its pattern 'wait, then CANCEL after a timeout' works.",
     "S0.18.silence": "Its pattern 'give up after 120 s without output' works.",

@@ -52,6 +52,11 @@ def test_a_long_line_is_shown_by_its_first_part() -> None:
         901,
     )
     assert "partial" not in params
+    assert (
+        params["hint"] == "To get it whole set max_line_bytes (MAX_BUFFER_SIZE of the server) to 900 or more."
+    )
+    longer = _params(shortened_line_frame("p", 0, b"a", max_line_bytes=1, length=2**24 + 1, end=2))
+    assert longer["hint"] == 'No line of more than 16777216 bytes is sent whole: take output "chunk".'
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,7 @@ class OutputMembers(TypedDict):
     end: int
     partial: NotRequired[Annotated[bool, Meta(description="Always true.")]]
     length: NotRequired[int]
+    hint: NotRequired[Annotated[str, Meta(description="What to set so that no such line is cut.")]]
     redacted: NotRequired[int]
 
 

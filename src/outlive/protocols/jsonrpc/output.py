@@ -28,6 +28,7 @@ from outlive.protocols.websocket_frames import TEXT, binary_frame, frame_header,
 
 STREAM_NAMES: tuple[StreamName, StreamName] = ("stdout", "stderr")
 
+MAX_LINE_BYTES = 16 * 1024 * 1024  # a line is one message in memory; a longer one can be read from the log
 # Behind the first part of a line that is too long (promise S0.7).
 _CUT_MARK = "...\n"
 
@@ -63,12 +64,21 @@ def output_message(
         params["partial"] = True
     if length is not None:
         params["length"] = length
+    if is_truncated:
+        params["hint"] = _how_to_get_whole(length or 0)
     if redacted:
         params["redacted"] = redacted
     # The order of members is part of what `LineFramer` imitates: a change here has to be made there, too.
     params["process_id"] = process_id
     params["end"] = end  # last: the fast path renders the integers of many lines at once
     return orjson.dumps({"jsonrpc": "2.0", "method": "process.output", "params": params})
+
+
+def _how_to_get_whole(length: int) -> str:
+    """Say what a client has to set: a cut line of JSON is none."""
+    if length > MAX_LINE_BYTES:
+        return f'No line of more than {MAX_LINE_BYTES} bytes is sent whole: take output "chunk".'
+    return f"To get it whole set max_line_bytes (MAX_BUFFER_SIZE of the server) to {length} or more."
 
 
 def line_frame(

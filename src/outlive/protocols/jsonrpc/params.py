@@ -23,10 +23,10 @@ from outlive.operations.requests import ListFilter, Niceness, ProjectFolder
 from outlive.operations.search import SearchRequest
 from outlive.operations.start import StartOptions, check_streams, check_words
 from outlive.protocols.jsonrpc.answers import EventName
+from outlive.protocols.jsonrpc.output import MAX_LINE_BYTES
 from outlive.protocols.jsonrpc.views import Encoding
 
 OutputMode = Literal["lines", "chunk", "binary", "none"]
-MAX_LINE_BYTES = 16 * 1024 * 1024  # a line is one message in memory; a longer one can be read from the log
 _MAX_PAGE_BYTES = 256 * 1024  # that the event loop may read from a log in one turn
 
 _MOST_USAGES = 100  # more rows than a screen shows; 10 ms of /proc
