@@ -3,14 +3,18 @@ is new.
 """
 
 import asyncio
+import os
 import re
+import shlex
 import socket
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools.calls import Project
 from tests.mcp_tools.calling import a_caller, answer, say, short_id
 from tests.support.processes import Gate
 
@@ -55,7 +59,7 @@ async def test_no_news_sends_away_for_longer_and_names_what_wakes_the_host(toolb
     texts = [await say(toolbox, "wait", caller, ids=["p1"], wait_s=0.01) for _ in range(3)]
     for text, minutes in zip(texts, (1, 2, 4), strict=True):
         assert f"check again in {minutes} min" in text
-    assert all("run `outlive wait " in text for text in texts)
+    assert all(re.search(r"run `\S*outlive wait ", text) for text in texts)
     await say(toolbox, "stop", caller, ids=["p1"])
 
 
@@ -138,4 +142,23 @@ async def test_a_tree_that_works_in_silence_after_an_error_is_waited_for(toolbox
     )
     text = await say(toolbox, "run", caller, command=line, wait_for="ready", wait_s=25)
     assert text.splitlines()[-1] == "ready"
+    await say(toolbox, "stop", caller, ids=["p1"])
+
+
+@pytest.mark.promise("S4.13.words")
+@pytest.mark.parametrize("has_path", [True, False])
+async def test_a_program_that_an_answer_names_is_one_that_the_host_can_run(
+    toolbox: Toolbox, tmp_path: Path, *, has_path: bool
+) -> None:
+    """After an installation into a venv the name alone ends in 127."""
+    (tmp_path / "outlive").write_text("#!/bin/sh\n")
+    (tmp_path / "outlive").chmod(0o700)
+    path = f"/usr/bin:/bin{f':{tmp_path}' if has_path else ''}"
+    project = Project(root="/", cwd="/", env={"PATH": path})
+    caller = replace(a_caller(), client="claude-code", project=project)
+    text = await say(toolbox, "run", caller, command="sleep 300", wait_s=0.1)
+    found = re.search(r"run `(.*) wait \w+` as a background", text)
+    assert found is not None
+    program = shlex.split(found[1])[0]
+    assert program == "outlive" if has_path else os.access(program, os.X_OK)
     await say(toolbox, "stop", caller, ids=["p1"])

@@ -186,6 +186,9 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             needs_all=asked.mode == "all",
             starts=starts,
         )
+    # A model that asks again about ends has lost the answers that told them.
+    memory = call.runner.memory
+    is_again = all(one.is_complete and memory.was_over(call.caller, one.process_id) for one in found)
     texts = []
     for process, start, over in zip(found, starts, ends, strict=True):
         reason = None if over is None else over.reason
@@ -198,8 +201,6 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
             continue
         page = await read_page(process.log, start)
         remark = await _wait_words(asked, wait_s, over)
-        # A model that asks again about an end has lost the answer that told it.
-        is_again = reason == "end" and call.runner.memory.was_over(call.caller, process.process_id)
         nothing = shown_before(process, start) if is_again and start != BEGINNING else ""
         texts.append(
             (

@@ -7,6 +7,10 @@ the session's memory is told what was shown.
 
 import asyncio
 import contextlib
+import os
+import shlex
+import shutil
+import sys
 from datetime import UTC, datetime
 from itertools import groupby
 
@@ -98,7 +102,14 @@ async def show(
         idle_waits = memory.count_idle_wait(call.caller, process.process_id)
     else:
         memory.forget_idle_waits(call.caller, process.process_id)
-    following = note or _next(process, reason, host_of(call.caller.client), idle_waits=idle_waits)
+    following = note
+    if not note and reason is not None and not process.is_complete:
+        project = call.caller.project
+        path = None if project is None else project.env.get("PATH")
+        outlive = await asyncio.to_thread(_outlive_program, path)
+        following = _next(
+            process, reason, host_of(call.caller.client), outlive=outlive, idle_waits=idle_waits
+        )
     parts = [first, text or nothing, following]
     return Outcome(text="\n".join(filter(None, parts)))
 
@@ -113,7 +124,19 @@ def shown_before(process: Process, start: Cursor) -> str:
     return f"[its output was shown before: {call} shows it again]"
 
 
-def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits: int) -> str:
+def _outlive_program(path: str | None) -> str:
+    """Return how a shell with this PATH (None: this server's own) runs outlive: by its path where PATH does
+    not lead to it, as after an installation into a venv.
+    """
+    if shutil.which("outlive", path=path) is not None:
+        return "outlive"
+    beside = os.path.join(os.path.dirname(sys.executable), "outlive")
+    if os.access(beside, os.X_OK):
+        return shlex.quote(beside)
+    return f"{shlex.quote(sys.executable)} -P -m outlive"
+
+
+def _next(process: Process, reason: Reason, host: McpHost, *, outlive: str, idle_waits: int) -> str:
     """Return what a model does best about a process that goes on; empty where that is known.
 
     Asking again and again is the dearest way to wait: where a host can be woken, that is named, and a model
@@ -123,13 +146,17 @@ def _next(process: Process, reason: Reason | None, host: McpHost, *, idle_waits:
     typed = short_name(
         process.process_id
     )  # a user may type it in any folder, and a short id counts in its project's
-    if process.is_complete or reason is None or process.state is State.QUEUED:
+    if process.state is State.QUEUED:
         return ""
-    waking = "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
+    waking = (
+        ""
+        if host.wake is None
+        else f"; to be notified when it ends, {host.wake.format(outlive=outlive, id=typed)}"
+    )
     match reason:
         case "question" if process.waiting == "password":
             return (
-                f"[it asks for a password: have the user run `outlive answer {typed}`, which does not "
+                f"[it asks for a password: have the user run `{outlive} answer {typed}`, which does not "
                 "show it to you, "
                 f'and call wait(ids=["{name}"]); or send(id="{name}", text="…\\n")]'
             )
