@@ -49,7 +49,7 @@ async def test_what_a_hosts_time_limit_gives_up_goes_on_and_says_so(toolbox: Too
     caller = a_caller()
     async with asyncio.timeout(_SOON_S):
         await cancelled(has_given_up=False)
-    assert (await say(toolbox, "wait", caller, ids=["p1"], wait_s=5)).startswith("[p1 stopped by you")
+    assert (await say(toolbox, "wait", caller, ids=["p1"], wait_s=5)).startswith("[p1 the user cancelled")
 
 
 @pytest.mark.promise("S4.13.shown")

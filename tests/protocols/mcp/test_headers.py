@@ -14,7 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
-from outlive.protocols.mcp.headers import Circumstances, header
+from outlive.protocols.mcp.headers import STOPPED_NOTE, Circumstances, header
 
 _RECORD = ProcessRecord(  # noqa: S604 -- the record only says so
     process_id=ProcessId("x"),
@@ -78,9 +78,10 @@ def test_a_header_says_what_a_model_acts_on_and_no_more(
 @pytest.mark.parametrize(
     ("record", "line"),
     [
-        (_ended(signal=15, cause=Cause.CANCEL, error="Cancelled by the client."), "[stopped by you]"),
-        (_ended(signal=9, cause=Cause.CANCEL, error="Cancelled by the client: why"), "[stopped by you]"),
-        (_ended(0, cause=Cause.CANCEL, error="Cancelled by the client."), "[stopped by you]"),
+        (_ended(signal=15, cause=Cause.CANCEL, error=STOPPED_NOTE), "[stopped by you]"),
+        (_ended(0, cause=Cause.CANCEL, error=STOPPED_NOTE), "[stopped by you]"),
+        (_ended(signal=15, cause=Cause.CANCEL, error="Cancelled by the client."), "[the user cancelled]"),
+        (_ended(signal=9, cause=Cause.CANCEL, error="Cancelled by the client: why"), "[the user cancelled]"),
         (_ended(signal=15, cause=Cause.CANCEL, error="by ann."), "[stopped: by ann]"),
         (_ended(signal=9, cause=Cause.TIMEOUT, error="late"), "[timed out after 2.5 s, killed]"),
         (_ended(0, cause=Cause.TIMEOUT, error="late"), "[timed out after 2.5 s, killed]"),

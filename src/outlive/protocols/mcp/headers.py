@@ -15,7 +15,10 @@ from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
 
-_BY_CLIENT = "Cancelled by the client"  # how the notes of this door begin (`lean`, `http.calls`)
+STOPPED_NOTE = "Stopped by the agent."  # of what a model has ended by name (`stop`)
+_BY_CLIENT = (
+    "Cancelled by the client"  # how the notes of cancelled calls begin: a person's Esc (`http.calls`)
+)
 _SHOWN_PORTS = 5
 _WAITS = {
     "approval": "waits for a person's approval",
@@ -38,6 +41,7 @@ class Circumstances:
         redacted: How many secrets in the shown output are redacted.
         remark: One more fact that the caller should know first, in a few words.
         end: How that part of it has ended which the answer shows; empty where it shows the whole.
+        command: What it runs, where the answer has to stand alone: its caller has waited for long.
     """
 
     duration_s: float
@@ -49,6 +53,7 @@ class Circumstances:
     redacted: int = 0
     remark: str = ""
     end: str = ""
+    command: str = ""
 
 
 def header(record: ProcessRecord, now: Circumstances) -> str:
@@ -57,6 +62,7 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
     # The state first: a model that reads one word knows whether to go on. Rare facts follow in the order of
     # their weight.
     parts = [f"{now.name or record.short_id} {state}" if now.shows_id else state]
+    parts += _alone(record, now)
     if now.remark:
         parts.append(now.remark)
     if record.sandbox.profile is not Profile.OPEN:
@@ -83,6 +89,12 @@ def header(record: ProcessRecord, now: Circumstances) -> str:
         parts.append(hidden_words(now.redacted))
     text = f"[{', '.join(parts)}]"
     return text if record.hint is None else f"{text}\n[{record.hint}]"
+
+
+def _alone(record: ProcessRecord, now: Circumstances) -> list[str]:
+    if not now.command:
+        return []
+    return [*([f"after {elapsed(now.duration_s)}"] if record.is_complete else []), repr(now.command)]
 
 
 def before_words(failure: int | None) -> str:
@@ -116,8 +128,10 @@ def _end(record: ProcessRecord) -> str:
     code = f" (exit {record.exit_code})" if record.exit_code else ""
     match record.cause:
         # "by you": the note is this door's own. An operator, a group or another client says its own words.
-        case Cause.CANCEL if error.startswith(_BY_CLIENT):
+        case Cause.CANCEL if record.error == STOPPED_NOTE:
             return f"stopped by you{code}"
+        case Cause.CANCEL if error.startswith(_BY_CLIENT):
+            return f"the user cancelled{code}"
         case Cause.CANCEL:
             return f"stopped: {error}{code}"
         case Cause.TIMEOUT:

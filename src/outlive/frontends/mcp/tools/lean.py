@@ -8,6 +8,7 @@ answers before the end.
 import asyncio
 import contextlib
 import os
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,7 +17,7 @@ from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidState, OutliveError, ProcessNotFound
 from outlive.core.hints import ran_before
-from outlive.core.lifecycle import signal_number
+from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import ProcessRecord
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
@@ -35,6 +36,7 @@ from outlive.frontends.mcp.tools.waits import (
     wish_words,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
+from outlive.protocols.mcp.headers import STOPPED_NOTE
 from outlive.protocols.mcp.lean import (
     ControlArguments,
     ListArguments,
@@ -54,6 +56,9 @@ from outlive.protocols.terminal.typed import typed_keys
 
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input
+# Of a model that believes itself in a shell that stays.
+_BARE_CD = re.compile(r"\s*(?:cd|pushd)(?:\s+[^\s;&|]+)?\s*")
+_CD_HINT = '[cd does not last: pass cwd="…", or the same workspace="…" in each run]'
 _LISTS = "list() shows running processes, list(all=true) ended ones, too."
 
 
@@ -81,8 +86,11 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
     remark = "" if is_new else _ran(process.record)
     workspace = await shown_workspace(process)
     remark = remark or await _wait_words(asked, wait_s, over)
+    note = ""
+    if is_complete and asked.workspace is None and _BARE_CD.fullmatch(asked.command or ""):
+        note = _CD_HINT if call.runner.memory.note_cd(call.caller) else ""
     outcome = await show(
-        call, process, page, asked.budget, workspace=workspace, remark=remark, reason=over.reason
+        call, process, page, asked.budget, workspace=workspace, remark=remark, reason=over.reason, note=note
     )
     # A caller that has said how long it waits wants this answer, and no task in its place.
     if is_complete or asked.wait_s is not None or asked.wait_for is not None:
@@ -313,7 +321,7 @@ async def _stopped(call: ToolCall, found: Process | OutliveError, *, grace_s: fl
         return found.message, False
     try:
         with contextlib.suppress(InvalidState):  # it has ended, and nothing of it is left
-            await call.end(found, note="Cancelled by the client.", grace_s=grace_s)
+            await call.end(found, note=STOPPED_NOTE, grace_s=grace_s)
     except OutliveError as error:
         return f"{found.record.short_id}: {error_text(error)}", False
     page = await read_page(found.log, call.runner.memory.shown(call.caller, found.process_id))
@@ -324,18 +332,21 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
     """Pause, resume, cancel or signal; a cancel answers when the tree is gone."""
     process = await _find(call, asked.id)
     acting = call.runner.engine.as_(call.caller.owner)
+    is_paused, remark = process.state is State.PAUSED, ""
     match asked.action:
         case "pause":
             await acting.control(process, Pause())
+            remark = "it was paused already" if is_paused else ""
         case "resume":
             await acting.control(process, Resume())
+            remark = "" if is_paused else "it was not paused"
         case "cancel":
             return await stop(call, StopArguments(ids=[asked.id], grace=asked.grace))
         case "signal":
             await acting.control(
                 process, SignalProcess(signal=signal_number("INT" if asked.signal is None else asked.signal))
             )
-    first, _ = await described(call.runner, process, None, None, shows_id=True)
+    first, _ = await described(call.runner, process, None, None, shows_id=True, remark=remark)
     return Outcome(text=first)
 
 
@@ -452,4 +463,6 @@ def _ran(record: ProcessRecord) -> str:
     """Return when the process of a key ran: its result may be old."""
     if not record.is_ended:
         return ran_before(None)
-    return ran_before((datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds())
+    # A model that repeats what failed wants it run.
+    again = "" if record.exit_code == 0 else " (another key runs it again)"
+    return ran_before((datetime.now(UTC) - (record.ended_at or record.created_at)).total_seconds()) + again

@@ -8,6 +8,7 @@ the session's memory is told what was shown.
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -39,6 +40,15 @@ from outlive.server.shown_output import duration_s
 # process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
+# After so long an answer stands alone: of what was asked for nothing is near it any more.
+_ALONE_S = 30.0
+# What programs say that ask at a terminal and have none.
+_NO_TERMINAL = re.compile(
+    r"/dev/tty|a terminal is required|not a (?:tty|terminal)\b|inappropriate ioctl for device", re.IGNORECASE
+)
+_TERMINAL_HINT = "[it looked for a terminal: run again with pty=true]"
+_ALONE_CHARACTERS = 60  # of a command that is known already
+_LAST_LINES = 20  # of a program that has failed, among which it says why
 _LISTED_CHARACTERS = 120  # of a command in a list: enough to know it again
 _MB = 1_000_000
 _SCRIPT_BYTES = 4096  # of a script, in which its first line is looked for
@@ -90,7 +100,10 @@ async def show(
         is_unfiltered=is_unfiltered,
         # Once, with the end or what was printed last: a look that shows nothing new has said it before.
         hints=not is_part and bool(reason or page.excerpt.lines),
+        is_alone=reason is not None and duration_s(process.record) > _ALONE_S,
     )
+    if process.has_terminal and not text.strip():
+        text = ""  # a full-screen program has cleared its screen
     if not is_part:
         call.note_shown(process.process_id, page.excerpt.start, page.cursor, is_over=process.is_complete)
     if reason == "question" and process.waiting == "password":
@@ -103,6 +116,9 @@ async def show(
     else:
         memory.forget_idle_waits(call.caller, process.process_id)
     following = note
+    if reason == "end" and process.record.exit_code and not process.has_terminal:
+        is_asking = any(_NO_TERMINAL.search(line.text) for line in page.excerpt.lines[-_LAST_LINES:])
+        following = following or (_TERMINAL_HINT if is_asking else "")
     if not note and reason is not None and not process.is_complete:
         project = call.caller.project
         path = None if project is None else project.env.get("PATH")
@@ -162,6 +178,8 @@ def _next(process: Process, reason: Reason, host: McpHost, *, outlive: str, idle
             )
         case "question":
             return f'[it waits for input: send(id="{name}", text="…\\n")]'
+        case "paused":
+            return f'[it is paused: control(id="{name}", action="resume") lets it go on]'
         case "time" if idle_waits > 1:
             # Doubled each time: a job of a night is asked about some ten times, not every minute.
             minutes = min(2 ** (idle_waits - 2), _MOST_MINUTES)
@@ -183,10 +201,12 @@ async def described(
     shows_id: bool = False,
     is_unfiltered: bool = False,
     hints: bool = False,
+    is_alone: bool = False,
 ) -> tuple[str, str]:
     """Return the header line and the text of a page.
 
-    Of no page the text is empty, but for a hint where it `hints` at a filter.
+    Of no page the text is empty, but for a hint where it `hints` at a filter. One that `is_alone` names its
+    command.
 
     Cancellation: safe; nothing is noted, consumed or changed.
     """
@@ -206,6 +226,7 @@ async def described(
     now = Circumstances(
         duration_s=duration_s(record),
         shows_id=shows_id
+        or is_alone
         or source.call in text
         or " raw=true" in text  # a mark that names a part of the output without the call
         or bool(kept)
@@ -216,6 +237,7 @@ async def described(
         redacted=redacted,
         remark=", ".join(filter(None, [remark, kept])),
         end=_end_before(before) if is_unfiltered else "",
+        command=record.command[:_ALONE_CHARACTERS] if is_alone else "",
     )
     hint = f"[{before.hint}]" if hints and before.hint else ""
     return header(record, now), "\n".join(filter(None, [text, hint]))

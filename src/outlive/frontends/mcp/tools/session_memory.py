@@ -29,6 +29,7 @@ class SessionMemory:
         self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
         self._idle_waits: OrderedDict[str, int] = OrderedDict()
         self._over: OrderedDict[str, None] = OrderedDict()
+        self._told_of_cd: OrderedDict[str, None] = OrderedDict()
         # Processes by id, which no other principal can name: the session that gave one up may be over when it
         # is found again.
         self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
@@ -44,6 +45,15 @@ class SessionMemory:
     def was_over(self, caller: Caller, process_id: ProcessId) -> bool:
         """Tell whether a session was told of a process's end before."""
         return f"{_session_of(caller)} {process_id}" in self._over
+
+    def note_cd(self, caller: Caller) -> bool:
+        """Tell whether this is the first `cd` of a session that changes nothing."""
+        name = _session_of(caller)
+        is_first = name not in self._told_of_cd
+        self._told_of_cd[name] = None
+        if len(self._told_of_cd) > _MAX_SESSIONS:
+            self._told_of_cd.popitem(last=False)
+        return is_first
 
     def note_shown(
         self, caller: Caller, process_id: ProcessId, start: Cursor, cursor: Cursor, *, is_over: bool = False

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.lifecycle import State
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
@@ -26,9 +27,9 @@ from outlive.protocols.output.awaited import AwaitedText
 from outlive.protocols.output.error_lines import error_spans
 from outlive.protocols.plain import strip_ansi
 
-# Why a wait is over: the process is complete, a wish came true, it waits for input, it has reported an error
-# and sleeps, or the time is up.
-Reason = Literal["end", "text", "port", "idle", "question", "error", "time"]
+# Why a wait is over: the process is complete, a wish came true, it waits for input, it is paused, it has
+# reported an error and sleeps, or the time is up.
+Reason = Literal["end", "text", "port", "idle", "question", "paused", "error", "time"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,8 @@ class _ReadinessProbe:
             return WaitEnd("end")
         if process.waiting != "no" and not self._is_left_to_person():
             return WaitEnd("question")
+        if process.state is State.PAUSED:
+            return WaitEnd("paused")  # it does nothing until it is resumed
         for port in self._wanted.port:
             if await asyncio.to_thread(is_listening, port):
                 return WaitEnd("port", f"port {port} is open")
