@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from outlive.core.documents import BadDocument, decode_json
 from outlive.core.durations import UNITS_S, split_duration
 from outlive.core.errors import SLUGS, InvalidRequest
 from outlive.operations.requests import MAX_S
@@ -350,8 +351,10 @@ def _awaited(value: object) -> object:
         return {name: _several(one) if name in {"text", "port"} else one for name, one in value.items()}
     if isinstance(value, str) and value.startswith("["):
         # Some hosts pass a list as its JSON text.
-        with contextlib.suppress(msgspec.DecodeError):
-            value = msgspec.json.decode(value, type=list[str])
+        with contextlib.suppress(BadDocument):
+            found_list = decode_json(value)
+            if isinstance(found_list, list) and all(isinstance(one, str) for one in found_list):
+                value = found_list
     if isinstance(value, bool) or not isinstance(value, str | int | list):
         return value
     found: dict[str, list[object]] = {"text": [], "port": []}
