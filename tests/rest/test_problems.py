@@ -106,6 +106,33 @@ async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
 
 
 @pytest.mark.promise("R.problem")
+@pytest.mark.parametrize(
+    ("asked", "place", "said"),
+    [
+        ("?limt=5", "query.limt", "it is not known; did you mean limit?"),
+        ("?limit=many", "query.limit", "a whole number from 1 to 1000 is needed, not 'many'."),
+        ("?limit=null", "query.limit", "a whole number is needed, not null."),
+    ],
+)
+def test_a_parameter_of_the_address_that_makes_no_sense_is_named(
+    rest: RestCaller, asked: str, place: str, said: str
+) -> None:
+    """Issue 38, 4: unknown parameters were ignored, unlike unknown members."""
+    problem = rest.refused("GET", f"{_ALL}{asked}", status=422)
+    assert problem["details"]["errors"] == [{"place": place, "message": said}]
+
+
+@pytest.mark.promise("R.problem")
+def test_a_member_that_is_missing_or_unknown_is_named(rest: RestCaller) -> None:
+    unknown = rest.refused("POST", _ALL, {"command": "true", "comand": "true"}, status=422)
+    assert unknown["details"]["errors"] == [
+        {"place": "body.comand", "message": "it is not known; did you mean command?"}
+    ]
+    missing = rest.refused("POST", "/api/sync/execute/", {"comand": "true"}, status=422)
+    assert missing["details"]["errors"][0]["place"] == "body.command"
+
+
+@pytest.mark.promise("R.problem")
 def test_an_unknown_path_and_method_say_what_there_is(rest: RestCaller) -> None:
     for path in ("/v1/nothing", "/api/", f"{_ONE}/nothing", f"{_ALL}/", "/v1/processes/short"):
         problem = rest.refused("GET", path, status=404)

@@ -1,9 +1,15 @@
-"""What each door must not speak of in its hints: `FOREIGN`, patterns by door."""
+"""What no door must speak of: `FOREIGN`, patterns by door for its hints, and `DECODERS` for each message."""
 
+import re
 from collections.abc import Mapping
 
 from outlive.core.hints import Door
 
+# Words of msgspec, orjson and Python for what a caller sent.
+DECODERS = re.compile(
+    r"(?i)\b(?:expected|got) `?(?:str|int|float|bool|array|object|null)\b|invalid enum|required field"
+    r"|unknown field|malformed|truncated|surrogates not allowed|64-bit range|bytes-like"
+)
 # What only a JSON-RPC caller can follow.
 _JSON_RPC = (
     r"the method's|\bframe|jsonrpc|\b[Aa]ttach again|\bUse (?:list|execute)\b|with execute\b|(?:of|in) "

@@ -249,6 +249,8 @@ class AsyncProcess:
 
         Cancellation: up to one more megabyte may be written all the same.
         """
+        if isinstance(data, str):
+            raise TypeError("A process's input takes bytes, not str: write(text.encode()).")
         view = memoryview(data).cast("B")
         while view:
             try:

@@ -121,7 +121,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
             "Use a token with a wider scope: `outlive token create --scope run`.",
         ),
         "not_owner": (AccessDenied, "The process belongs to another principal."),
-        "invalid_params": (InvalidRequest, "See the method's parameters in the documentation."),
+        "invalid_params": (InvalidRequest, "Give what the message names a value that is possible."),
         "invalid_cursor": (InvalidRequest, "Take the cursor from the last message."),
         "no_unfiltered": (
             InvalidState,
@@ -138,7 +138,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "name_taken": (InvalidState, 'Use another name, end that process, or pass "replace": true.'),
         "process_ambiguous": (InvalidRequest, "Several processes run here: pass process_id."),
         "process_running": (InvalidState, 'Wait for it, cancel it, or pass "concurrent": true.'),
-        "process_not_found": (ProcessNotFound, "Use list to see the processes of this connection."),
+        "process_not_found": (ProcessNotFound, "List the processes, and use an id from there."),
         "no_process": (ProcessNotFound, "Nothing runs in this connection: start something with execute."),
         "terminal_busy": (
             InvalidState,

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.command import MIN_CPUS, UMASK_PATTERN
-from outlive.core.documents import BadDocument
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import (
     NAME_PATTERN,
@@ -35,10 +34,12 @@ def decode_request(raw: bytes, shape: type[_Request]) -> _Request:
     """
     try:
         return msgspec.json.decode(raw, type=shape)
-    except msgspec.DecodeError as error:  # a ValidationError is one, too
-        raise _refusal(error) from None
-    except RecursionError:
-        raise _refusal(BadDocument("its values are too deep in each other")) from None
+    except msgspec.ValidationError as error:
+        raise _refusal(error, msgspec.json.decode(raw), shape) from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        from outlive.operations.refusals import broken_json  # noqa: PLC0415 -- as below
+
+        raise InvalidRequest("invalid_params", f"{broken_json(error)}.") from None
 
 
 def convert_request(members: object, shape: type[_Request], *, is_text: bool = False) -> _Request:
@@ -52,18 +53,13 @@ def convert_request(members: object, shape: type[_Request], *, is_text: bool = F
     try:
         return msgspec.convert(members, shape, strict=not is_text)
     except (msgspec.ValidationError, ValueError) as error:
-        raise _refusal(error) from None
+        raise _refusal(error, members, shape) from None
 
 
-def _refusal(error: Exception) -> InvalidRequest:
-    """Turn "Expected `str`, got `int` - at `$.command`" into "command: expected str, got int."."""
-    text, _, path = str(error).partition(" - at ")
-    text = text.replace("`", "")
-    place = path.strip("`").removeprefix("$").removeprefix(".")
-    if place:
-        text = f"{place}: {text[:1].lower()}{text[1:]}"
-    details = {"parameter": place} if place else {}
-    return InvalidRequest("invalid_params", f"{text}.", details=details)
+def _refusal(error: Exception, members: object, shape: type[msgspec.Struct]) -> InvalidRequest:
+    from outlive.operations.refusals import refusal_of  # noqa: PLC0415 -- memory: only a mistake needs it
+
+    return refusal_of(error, members, shape)
 
 
 # Ten years, in seconds: beyond that, timers overflow. No caller means it.

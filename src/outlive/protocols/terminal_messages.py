@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, ProtocolViolation
+from outlive.operations.refusals import broken_json
 
 LEAST_BOUND_BYTES = 4096  # of `ahead` and `lag`: less would be a message for each line
 _Cells = Annotated[int, Meta(ge=1, le=65535)]  # struct winsize holds 16 bits (ioctl_tty(2))
@@ -192,7 +193,6 @@ ServerMessage = (
 # Made once: `type` selects the struct, and unknown members are skipped.
 _decoder = msgspec.json.Decoder(ClientMessage)
 _encoder = msgspec.json.Encoder()
-_MAX_SHOWN = 200  # characters of a fault that are repeated to the client
 
 
 def decode_message(text: str) -> ClientMessage:
@@ -204,10 +204,11 @@ def decode_message(text: str) -> ClientMessage:
     try:
         message: ClientMessage = _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
-        shown = str(error)[:_MAX_SHOWN]
+        is_json = isinstance(error, msgspec.ValidationError)
+        why = "its type, or a member, is not known" if is_json else broken_json(error)
         raise ProtocolViolation(
             "invalid_request",
-            f"This text is no message of outlive.terminal.v1: {shown}",
+            f"This text is no message of outlive.terminal.v1: {why}.",
             hint='Input goes into binary frames; a message looks like {"type":"resize","rows":24,"cols":80}.',
         ) from None
     return message

@@ -67,7 +67,7 @@ def test_execute_becomes_a_command() -> None:
         ({"command": "x", "argv": ["x"]}, "argv"),
         ({"command": " \t"}, "empty"),
         ({"command": "a\0"}, "NUL"),
-        ({"command": 5}, "command: expected str | null, got int"),
+        ({"command": 5}, "command: a text or null is needed, not 5"),
         ({"argv": []}, "argv"),
         ({"argv": [""]}, "argv"),
         ({"argv": ["x", 1]}, "argv"),

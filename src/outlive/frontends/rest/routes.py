@@ -32,6 +32,7 @@ from outlive.core.process import Owner
 from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal
+from outlive.operations.refusals import about_unknown
 from outlive.operations.requests import convert_request
 from outlive.operations.schemas import Schema, component_schemas
 from outlive.operations.table import OPERATIONS
@@ -49,6 +50,7 @@ Members = Mapping[str, object]
 _JSON_TYPE = re.compile(r"application/(?:[\w.-]+\+)?json", re.IGNORECASE)
 # The words for a flag in an address that msgspec does not take.
 _FLAGS = MappingProxyType({"yes": "true", "on": "true", "no": "false", "off": "false"})
+_KINDS = MappingProxyType({"integer": "a whole number", "number": "a number", "boolean": "true or false"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,6 +212,17 @@ class RestRoute:
             "schema": one,
         }
 
+    def check_query(self, connection: HTTPConnection) -> None:
+        """Refuse parameters that the route does not have; the documents' own paths take any.
+
+        Raises:
+            InvalidRequest: There is one.
+        """
+        names = [one["name"] for one in self.parameters if one["in"] == "query"]
+        unknown = next((one for one in connection.query_params if one not in (*names, "token")), None)
+        if unknown is not None and self.path.startswith("/v1/") and self.method != WEBSOCKET:
+            raise _wrong(f"query.{unknown[:40]}", about_unknown(unknown, names))
+
     def read_parameters(self, connection: HTTPConnection) -> msgspec.Struct:
         """Return what the address and the headers say.
 
@@ -239,9 +252,8 @@ class RestRoute:
                 last = _FLAGS.get(last.lower(), last)
             if last.lower() == "null" and not kinds & {"string", "array"}:
                 # msgspec would take the word for none.
-                raise _wrong(
-                    places[member], f"expected {' or '.join(sorted(kinds - {'null', None}))}, got null."
-                )
+                needed = " or ".join(_KINDS.get(one, "a value") for one in sorted(kinds - {"null", None}))
+                raise _wrong(places[member], f"{needed} is needed, not null.")
             found[member] = values if "array" in kinds else last
         return _checked(found, self.shapes["asked"], places, is_text=True)
 
@@ -303,6 +315,7 @@ class RestPath:
         # A caller that may not do this learns nothing of what is wrong with its request.
         call.access.require(route.scope)
         asked: dict[str, object] = {}
+        route.check_query(call.connection)
         if "asked" in route.shapes:
             asked["asked"] = route.read_parameters(call.connection)
         if (shape := route.shapes.get("body")) is not None:

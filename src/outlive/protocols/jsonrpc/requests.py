@@ -15,6 +15,7 @@ import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
+from outlive.operations.refusals import broken_json
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.request_ids import find_request_id
 
@@ -131,8 +132,7 @@ def _parse_unusual(text: str) -> Request | RequestRefusal | Batch:
     except msgspec.ValidationError:
         return _refusal("A request is a JSON object, a batch an array of them.")
     except (msgspec.DecodeError, RecursionError) as error:
-        # msgspec names the byte; a nesting that is too deep for the stack counts as no JSON, too.
-        sentence = str(error) if isinstance(error, msgspec.DecodeError) else "JSON is nested too deeply"
+        sentence = broken_json(error)  # a nesting that is too deep for the stack counts as no JSON, too
         request_id = _found_id(text.encode(errors="replace"))
         return RequestRefusal(request_id=request_id, error=ProtocolViolation("parse_error", f"{sentence}."))
     if isinstance(parsed, _Envelope):

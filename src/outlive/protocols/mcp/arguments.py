@@ -134,9 +134,10 @@ def read_arguments(
     # Once at the edge: every later answer, log line and record can then be encoded.
     try:
         orjson.dumps(dict(raw))
-    except TypeError as error:  # half of a surrogate pair, a number of 30 digits: neither can be run or shown
+    except TypeError:  # neither can be run or shown
+        text = "An argument holds half of a surrogate pair, or a number of more than 64 bits."
         hint = "Send well-formed Unicode and numbers of 64 bits."
-        raise InvalidRequest("invalid_params", f"An argument cannot be taken: {error}", hint=hint) from None
+        raise InvalidRequest("invalid_params", text, hint=hint) from None
     # null is what leaving it out means, wherever it is not a value of its own inside an object.
     members = {name: value for name, value in raw.items() if value is not None}
     try:
