@@ -38,7 +38,7 @@ class Guess(NamedTuple):
 _ID = r"^[0-9a-z]{26}$"
 _STOPS = r"web \(\w{6}\) is being (?:stopped|killed): "
 _AGAIN = r"web \(\w{6}\) runs again: "
-_ROW = r"web +running"
+_ROW = r"web +(?:running|asks for input)"
 _NOT_SAVED = r"Nothing has to be saved.*service install"
 _NO_IMAGES = r"outlive makes no images.*--backend docker"
 _KEEPS_COMMAND = r"outlive restart (?:ID|web).*--replace"
@@ -66,7 +66,7 @@ _DOCKER = (
     Guess("docker", "run -u nobody id", "as another user", "sudo -u USER", 2, "none"),
     Guess("docker", "run -m 2g sleep 1", "bound its memory", "--limit memory=2G", 2, "none"),
     Guess("docker", "ps", "list what runs", _ROW),
-    Guess("docker", "ps -a", "list what has ended, too", "job +exit 0", before="job"),
+    Guess("docker", "ps -a", "list what has ended, too", "job +finished", before="job"),
     Guess("docker", "ps -q", "ids alone", _ID),
     Guess("docker", "ps -aq", "all ids", _ID),
     Guess("docker", "ps -l", "the newest", "-n 1", 2),
@@ -99,7 +99,7 @@ _DOCKER = (
     Guess("docker", "top web", "its processes", "web|running", None),
     Guess("docker", "stats --no-stream", "what all use", "running"),
     Guess("docker", "inspect web", "everything of it", r"^command +"),
-    Guess("docker", "wait job", "wait for its end", "exit 0", before="job"),
+    Guess("docker", "wait job", "wait for its end", "finished", before="job"),
     Guess("docker", "port web", "its ports", "outlive stats (?:ID|web)", 2),
     Guess("docker", "cp web:/x .", "copy a file", r"cp\(1\)", 2),
     Guess("docker", "rename web api", "another name", _KEEPS_COMMAND, 2),
@@ -141,7 +141,7 @@ _PUEUE = (
     Guess("pueue", "group add build", "make a group", "--group-limit", 2),
     Guess("pueue", "parallel 3", "so many at once", "--group-limit", 2),
     Guess("pueue", "switch 1 2", "another order", "outlive ps", 2),
-    Guess("pueue", "wait job", "wait for its end", "exit 0", before="job"),
+    Guess("pueue", "wait job", "wait for its end", "finished", before="job"),
     Guess("pueue", "reset", "begin anew", "outlive prune --dry-run", 2),
     Guess("pueue", "shutdown", "end the daemon", "nothing that runs ends with it", 2),
     Guess("pueue", "completions bash", "for the shell", "complete", before="none"),
@@ -214,7 +214,7 @@ _NOHUP = (
     Guess("screen", "-X -S web quit", "end it", "outlive stop", 2),
 )
 _SYSTEMCTL = (
-    Guess("systemctl", "status web", "how it is", r"^state +running"),
+    Guess("systemctl", "status web", "how it is", "^state +(?:running|asks for input)"),
     Guess("systemctl", "status", "how all are", _ROW),
     Guess("systemctl", "start job", "start it", r"job \(\w{6}\) runs again", before="job"),
     Guess("systemctl", "start web", "start it", "'web' lives already", 1),

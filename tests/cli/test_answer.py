@@ -68,10 +68,12 @@ def test_a_process_that_asks_nothing_gets_nothing(served: OutliveServer, client:
     assert (code, "has ended" in err) == (1, True)
 
 
-def test_what_waits_is_said_in_the_list(served: OutliveServer, client: Client) -> None:
+def test_what_waits_is_said_first_in_the_list(served: OutliveServer, client: Client) -> None:
     process = client.start("read -s -p 'Password: ' p", pty=True)
     process.wait(20, until="input")
-    out = run_outlive("ps", state_dir=served.state_dir).stdout
-    row = next(line for line in out.splitlines() if line.startswith(process.process_id[-6:]))
-    assert "running, waits for password" in row
+    newer = client.start("sleep 1000")
+    _, first, *_ = run_outlive("ps", state_dir=served.state_dir).stdout.splitlines()
+    assert first.startswith(process.process_id[-6:])
+    assert "asks for password" in first
     _stop(process)
+    _stop(newer)

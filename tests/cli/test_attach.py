@@ -216,5 +216,5 @@ def test_attach_to_what_has_ended_shows_its_end(served: OutliveServer, client: C
     done = _attach(served, process.process_id)
     assert (done.returncode, done.stdout) == (-9, b"last\n")
     assert b"it has ended" in done.stderr
-    assert b"killed by KILL" in done.stderr
+    assert b"killed (KILL)" in done.stderr
     assert _attach(served, "nosuch").returncode == 1

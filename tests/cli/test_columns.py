@@ -53,9 +53,10 @@ def test_wrapped_lines_fit_and_hold_the_whole_text(text: str, room: int) -> None
     ("state", "colour"),
     [
         ("running", "32"),
-        ("exit 0", "2"),
-        ("exit 3", "31"),
-        ("killed by SEGV", "31"),
+        ("finished", "2"),
+        ("failed (exit 3)", "31"),
+        ("crashed (SEGV)", "31"),
+        ("stopped", "2"),
         ("paused", "33"),
         ("lost", "35"),
     ],
@@ -67,7 +68,7 @@ def test_states_have_colours(state: str, colour: str) -> None:
 
 
 def test_what_needs_a_person_is_seen_first() -> None:
-    state = "running, waits for input"
+    state = "asks for input"
     assert table([("STATE", "C"), (state, "x")])[1] == ("", Painted(state, "33;1"), "  x")
 
 

@@ -5,13 +5,14 @@ types them.
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from outlive.cli.columns import table
-from outlive.cli.tables import age
+from outlive.cli.tables import age, outcome
 from outlive.client import Client, Process
 from outlive.protocols.frames import decode_idx
 from tests.cli.launching import environment
@@ -52,11 +53,30 @@ def test_ps_lists_what_lives_and_all_of_it_on_demand(
     _ended(live)
 
 
+def test_a_state_has_the_word_that_it_has_at_each_door_for_people(client: Client) -> None:
+    """Issue 38, 4: what I stopped was "stopped, TERM", and a program that crashed "killed by SEGV"."""
+    crashed = _ended(client.start("kill -SEGV $$")).info()
+    assert outcome(crashed) == "crashed (SEGV)"
+    assert outcome(replace(crashed, exit_signal=9)) == "killed (KILL)"
+    assert outcome(replace(crashed, cause="cancel")) == "stopped"
+    ended = replace(crashed, state="exited", exit_signal=None)
+    words = [outcome(replace(ended, exit_code=code, cause=cause)) for code, cause in _ENDS]
+    assert words == ["finished", "failed (exit 3)", "timed out", "stopped"]
+    running = replace(crashed, state="running", exit_signal=None, ended_at=None)
+    assert outcome(replace(running, waiting="input")) == "asks for input"
+    assert outcome(replace(running, waiting="input", is_at_prompt=True)) == "running"
+    assert outcome(replace(running, state="queued", waits_for="approval")) == "needs approval"
+
+
+_ENDS = ((0, None), (3, None), (0, "timeout"), (143, "cancel"))
+
+
 def test_start_continues_what_is_paused(served: OutliveServer, client: Client, gate: Gate) -> None:
     """Issue 38, 4: pueue's `start`; it was answered "lives already"."""
-    process = client.start(f"{gate.wait}; true", name="held")
+    process = client.start(f"{gate.wait}; true")
     process.pause()
-    started = _outlive(served, "start", "held")
+    words = [*outlive_command(), "--state-dir", str(served.state_dir), "start", process.process_id]
+    started = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     assert (started.returncode, process.info().state) == (0, "running"), started.stderr
     gate.open()
     _ended(process)
@@ -80,7 +100,7 @@ def test_a_process_is_called_by_its_id_the_ids_end_or_its_pid(
     gate.open()
     waited = _outlive(served, "wait", process.process_id[-7:])
     assert waited.returncode == 4
-    assert "exit 4" in _outlive(served, "inspect", process.process_id).stdout
+    assert "failed (exit 4)" in _outlive(served, "inspect", process.process_id).stdout
     unknown = _outlive(served, "inspect", "zzzzzzzz")
     assert unknown.returncode == 1
     assert "outlive ps --all" in unknown.stderr
@@ -290,8 +310,8 @@ def test_what_a_verb_is_about_is_said_in_exactly_one_way(
     served: OutliveServer, words: tuple[str, ...]
 ) -> None:
     done = _outlive(served, *words)
-    assert done.returncode == 1
-    assert done.stderr.startswith("outlive: ")
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
 
 
 def test_no_start_fails_where_no_server_runs(tmp_path: Path) -> None:

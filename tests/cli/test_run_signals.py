@@ -184,7 +184,7 @@ def test_what_is_left_of_a_command_is_seen_in_every_list(served: OutliveServer, 
     assert done.stdout == b""
     try:
         shown = _ps(served)
-        assert "exit 0, left 2" in shown
+        assert "finished, left 2" in shown
         assert "outlive stop" in shown
         with Client(served.state_dir, start_server=False) as client:
             (info,) = [info for info in client.list(active=True) if marker.seconds in info.command]

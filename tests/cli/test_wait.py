@@ -29,8 +29,8 @@ def test_each_end_is_a_line_with_its_last_words(served: OutliveServer, client: C
     code, out, _ = _outlive(served, "wait", first.process_id, second.process_id, *_TIMEOUT)
     assert code == 4
     lines = sorted(out.splitlines())
-    assert re.fullmatch(rf"{first.process_id}  exit 4 after \d+\.\d s: last words", lines[0])
-    assert re.fullmatch(rf"{second.process_id}  exit 0 after \d+\.\d s", lines[1])
+    assert re.fullmatch(rf"{first.process_id}  failed \(exit 4\) after \d+\.\d s: last words", lines[0])
+    assert re.fullmatch(rf"{second.process_id}  finished after \d+\.\d s", lines[1])
 
 
 @pytest.mark.promise("N.wait")
@@ -53,12 +53,12 @@ def test_any_returns_with_the_first(served: OutliveServer, client: Client) -> No
             "has printed 'ready': ready now",
         ),
         ("echo at the end", False, "text=the end", 0, "has printed 'the end': at the end"),
-        ("echo never", False, "text=ready", 1, "exit 0 after"),
-        ("exit 5", False, "text=ready", 5, "exit 5 after"),
+        ("echo never", False, "text=ready", 1, "finished after"),
+        ("exit 5", False, "text=ready", 5, "failed (exit 5) after"),
         ("echo once; sleep 1000", False, "idle=0.4", 0, "printed nothing for 0.4 s: once"),
-        ("read -s -p 'Password: ' p; sleep 1000", True, "question", 3, "waits for password: Password:"),
-        ("read -p 'Sure? ' p; sleep 1000", True, "question", 3, "waits for input: Sure?"),
-        ("exit 6", True, "question", 6, "exit 6 after"),
+        ("read -s -p 'Password: ' p; sleep 1000", True, "question", 3, "asks for password: Password:"),
+        ("read -p 'Sure? ' p; sleep 1000", True, "question", 3, "asks for input: Sure?"),
+        ("exit 6", True, "question", 6, "failed (exit 6) after"),
     ],
 )
 def test_a_wish_that_comes_before_the_end_returns(

@@ -10,7 +10,7 @@ import { LineCutter, firstDifference, withoutNumbers } from "./page/compare/comp
 import { leftBehind, startedBy, treeOf } from "./page/list/tree_model.js";
 import { drawn } from "./page/base/rows.js";
 import { addressOf, pieces as piecesOfMatch, plain, requestOf } from "./page/search/search.js";
-import { duration, quoted, size, spelled, stateOf } from "./page/base/words.js";
+import { duration, quoted, size, spelled, stateOf, toneOf } from "./page/base/words.js";
 
 const bytes = (text) => new TextEncoder().encode(text);
 const process = (members) => ({
@@ -40,13 +40,16 @@ test("no character of a command hides, draws over another one, or turns the orde
   assert.equal(quoted(["a b", "c'd", ""]), "'a b' 'c\\'d' ''");
 });
 
-test("a state is said in a word, and a signal by its number", () => {
+test("a state is said in the words of every door for people", () => {
   assert.equal(stateOf(process({})), "running");
-  assert.equal(stateOf(process({ state: "exited", exit_code: 0 })), "done");
-  assert.equal(stateOf(process({ state: "exited", exit_code: 3 })), "exit 3");
-  assert.equal(stateOf(process({ state: "signaled", exit_code: -9 })), "signal 9");
+  assert.equal(stateOf(process({ state: "exited", exit_code: 0 })), "finished");
+  assert.equal(stateOf(process({ state: "exited", exit_code: 3 })), "failed (exit 3)");
+  assert.equal(stateOf(process({ state: "signaled", exit_code: -9 })), "killed (KILL)");
+  assert.equal(stateOf(process({ state: "signaled", exit_code: -11, ended_at: "x" })), "crashed (SEGV)");
+  const stopped = process({ state: "signaled", exit_code: -15, cause: "cancel", ended_at: "x" });
+  assert.deepEqual([stateOf(stopped), toneOf(stopped)], ["stopped", "over"]);
   assert.equal(stateOf(process({ state: "queued", waits_for: "approval" })), "needs approval");
-  assert.equal(stateOf(process({ waiting: "input" })), "asks");
+  assert.equal(stateOf(process({ waiting: "input" })), "asks for input");
   assert.equal(stateOf(process({ waiting: "input", at_prompt: true })), "running");
 });
 
@@ -111,7 +114,7 @@ test("a filter's words all have to be there, in whichever of a process's names",
   assert.deepEqual(ids({ q: "WEB" }), ["01b", "01a"]);
   assert.deepEqual(ids({ q: "web job=night" }), ["01a"]);
   assert.deepEqual(ids({ state: "live" }), ["01c", "01a"], "what has left something running lives");
-  assert.deepEqual(ids({ state: "exit 1" }), ["01b"]);
+  assert.deepEqual(ids({ state: "failed (exit 1)" }), ["01b"]);
   assert.deepEqual(ids({ project: "/srv/shop" }), ["01b"]);
 });
 
@@ -125,7 +128,7 @@ test("a facet counts what it would show, and the order is the address's", () => 
   ];
   const { found, counts } = filtered(all, { state: "ended", project: "/srv/shop" });
   assert.deepEqual(found.map((one) => one.name), ["c", "b9"]);
-  assert.deepEqual([counts.state.get("live"), counts.state.get("exit 3"), counts.project.get("/srv/shop")], [1, 1, 2]);
+  assert.deepEqual([counts.state.get("live"), counts.state.get("failed (exit 3)"), counts.project.get("/srv/shop")], [1, 1, 2]);
   assert.deepEqual([...counts.exit], [["failed", 2], ["3", 1], ["-9", 1]]);
   const names = (filter, memoryOf) => filtered(all, filter, memoryOf).found.map((one) => one.name).join(" ");
   assert.deepEqual([names({ sort: "name" }), names({ sort: "oldest" })], ["a b9 b10 c", "b10 b9 a c"]);

@@ -36,7 +36,7 @@ def test_what_starts_and_ends_elsewhere_is_seen_at_once(window: Browser, own_ser
     expect(window.page.get_by_text("The server is away")).to_have_count(0)
     asking = Requests(own_server)
     asking.start("exit 7", name="after-the-kill")
-    window.until_text("exit 7")
+    window.until_text("failed (exit 7)")
 
 
 @pytest.mark.promise("U.list")

@@ -74,7 +74,7 @@ def test_what_is_written_is_seen_and_stderr_and_colours_are_marked(
     assert "bar 1" not in _shown(window)
     asking("POST", f"/v1/processes/{process_id}/stdin?eof=true", body="typed <b>later</b>")
     _until_shown(window, "typed <b>later</b>")
-    window.until_text("done")
+    window.until_text("finished")
 
 
 @pytest.mark.promise("U.log")

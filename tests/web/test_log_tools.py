@@ -182,7 +182,7 @@ def test_a_hidden_page_asks_for_nothing_and_goes_on_when_it_is_seen(
     window.value("window.isHidden = false")
     window.until(lambda: window.value("window.asked.length") > 1)
     asking("POST", f"{path}/signal", body={"signal": "KILL"})
-    window.until_text("signal 9")
+    window.until_text("killed (KILL)")
     # What has ended and was read to its end is asked for no more, seen or not.
     window.until(
         lambda: (

@@ -199,14 +199,14 @@ def test_what_ended_while_its_question_was_read_has_ended_in_the_list(
     window.until(lambda: window.value("held.length"))
     asking("POST", f"/v1/processes/{process_id}/signal", body={"signal": "KILL"})
     row = window.page.get_by_role("row").filter(has_text="curious")
-    expect(row).to_contain_text("signal 9")
+    expect(row).to_contain_text("killed (KILL)")
     window.value("held.forEach((done) => done())")
     window.until(
         lambda: (
             window.value("import('/ui/questions/questions.js').then((one) => one.questions.value.size)") == 0
         )
     )
-    expect(row).to_contain_text("signal 9")
+    expect(row).to_contain_text("killed (KILL)")
 
 
 @pytest.mark.promise("U.questions", "N.prompt")

@@ -40,11 +40,11 @@ test("a bar lies where its process lived, cut at the ends", () => {
 });
 
 test("an end is said in words, with what brought it about", () => {
-  assert.deepEqual([endOf(process({})), endedBy(process({}))], ["done", "by itself, exit 0"]);
-  assert.deepEqual([endOf(process({ exit_code: 2 })), endedBy(process({ exit_code: 2 }))], ["failed", "by itself, exit 2"]);
+  assert.deepEqual([endOf(process({})), endedBy(process({}))], ["done", "finished"]);
+  assert.deepEqual([endOf(process({ exit_code: 2 })), endedBy(process({ exit_code: 2 }))], ["failed", "failed (exit 2)"]);
   const stopped = process({ state: "signaled", exit_code: -15, cause: "cancel" });
-  assert.deepEqual([endOf(stopped), endedBy(stopped), needsLook(stopped)], ["stopped", "a caller stopped it", false]);
-  assert.equal(endedBy(process({ state: "signaled", exit_code: -11 })), "signal 11, from outside");
+  assert.deepEqual([endOf(stopped), endedBy(stopped), needsLook(stopped)], ["stopped", "stopped", false]);
+  assert.equal(endedBy(process({ state: "signaled", exit_code: -11 })), "crashed (SEGV)");
   assert.equal(endOf(process({ cause: "timeout" })), "failed", "also where the program exits with 0 after TERM");
   assert.equal(needsLook(process({ descendants: 1 })), true, "what is left behind");
   assert.equal(needsLook(process({ state: "running", ended_at: null, exit_code: null, waiting: "input" })), true);

@@ -15,21 +15,21 @@ _LAST = 12  # cells that the last column, mostly a command, keeps as long as oth
 _COLOURS = (
     ("running", "32"),
     ("starting", "32"),
-    ("exit 0", "2"),
+    ("finished", "2"),
+    ("stopped", "2"),
     ("queued", "33"),
     ("paused", "33"),
     ("stopping", "33"),
-    ("stopped", "33"),
     ("unknown", "35"),
     ("lost", "35"),
-    ("exit", "31"),
+    ("denied", "2"),
+    ("not approved", "2"),
     ("timed out", "31"),
     ("killed", "31"),
+    ("crashed", "31"),
     ("failed", "31"),
-    ("out of memory", "31"),
-    ("over its output limit", "31"),
 )
-_URGENT = (("waits for", "33;1"), ("unreachable", "35"), ("output lost", "35"))
+_URGENT = (("asks for", "33;1"), ("needs approval", "33;1"), ("unreachable", "35"), ("output lost", "35"))
 
 
 def table(rows: Sequence[tuple[str, ...]], *, width: int | None = None) -> list[Line]:

@@ -17,15 +17,18 @@ from outlive.core.location import ANY, LOCAL
 _HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT")
 _SIGNALED = 128  # how shells count an end by a signal
 _UNKNOWN = 125  # it cannot be known how it ended, or it never ran
+# The words for one state, at all doors for people: the page's are in base/words.js.
 _CAUSES = {
     "cancel": "stopped",
     "timeout": "timed out",
-    "output_limit": "over its output limit",
-    "oom": "out of memory",
-    "shutdown": "stopped with the keeper",
+    "output_limit": "killed (over its output limit)",
+    "oom": "killed (out of memory)",
+    "shutdown": "stopped",
     "approval_denied": "denied",
     "approval_expired": "not approved in time",
 }
+# Signals that the kernel sends for a fault of the program's own, or the program itself (signal(7)).
+_OWN_FAULTS = frozenset({"ABRT", "BUS", "FPE", "ILL", "SEGV", "SYS", "TRAP", "XCPU", "XFSZ"})
 
 
 def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
@@ -78,8 +81,6 @@ def outcome(info: ProcessInfo) -> str:
     What it has left running.
     """
     words = [_outcome(info)]
-    if info.waiting is not None:
-        words.append(f"waits for {info.waiting}")
     if info.is_person_asked:
         words.append("a person was asked")
     if not info.is_reachable:
@@ -92,17 +93,27 @@ def outcome(info: ProcessInfo) -> str:
 
 
 def _outcome(info: ProcessInfo) -> str:
+    if info.cause is not None and info.ended_at is not None:
+        return _CAUSES.get(info.cause, info.cause)
     if info.state == "exited":
-        return f"exit {info.exit_code}" if info.cause is None else f"{_cause(info)}, exit {info.exit_code}"
+        return "finished" if info.exit_code == 0 else f"failed (exit {info.exit_code})"
     if info.state == "signaled":
         name = short_signal(info.exit_signal)
-        return f"killed by {name}" if info.cause is None else f"{_cause(info)}, {name}"
-    state = info.state.replace("_", " ")
+        return f"crashed ({name})" if name in _OWN_FAULTS else f"killed ({name})"
+    if asks(info):
+        return "asks for input" if info.waiting == "input" else f"asks for {info.waiting}"
+    state = "needs approval" if info.waits_for == "approval" else info.state.replace("_", " ")
     return f"unknown ({state})" if info.is_unknown and info.is_reachable else state
 
 
-def _cause(info: ProcessInfo) -> str:
-    return _CAUSES.get(info.cause or "", info.cause or "")
+def asks(info: ProcessInfo) -> bool:
+    """Tell whether a process waits for an answer: not a shell, for its next command."""
+    return info.waiting is not None and not info.is_at_prompt
+
+
+def needs_person(info: ProcessInfo) -> bool:
+    """Tell whether it goes on only once a person has answered, or approved it."""
+    return asks(info) or info.waits_for == "approval"
 
 
 def short_signal(number: int | None) -> str:

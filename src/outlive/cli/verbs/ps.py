@@ -8,7 +8,7 @@ from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, count, switch, takes
 from outlive.cli.processes import connected, find_process, parse_tags, say_degraded, view
 from outlive.cli.services.printer import sentence
-from outlive.cli.tables import process_rows, shown_table
+from outlive.cli.tables import needs_person, process_rows, shown_table
 from outlive.client import Client, OutliveError, ProcessInfo, StackInfo
 from outlive.core.identity import short_name
 from outlive.keeper.common.project import own_project
@@ -56,6 +56,7 @@ def ps(
         for info in infos:
             show(info.process_id)
         return 0
+    infos = sorted(infos, key=needs_person, reverse=True)  # what needs a person comes first
     if infos:
         rows = process_rows(infos, now=datetime.now(UTC), project=project)
         show(*shown_table(_with_restarts(rows, infos, stacks)))

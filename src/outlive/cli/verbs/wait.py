@@ -221,7 +221,7 @@ def _line(news: Arrival) -> str:
         "text": f"has printed {news.text!r}",
         "port": f"listens on port {news.text}",
         "idle": f"printed nothing for {news.text} s",
-        "question": f"waits for {info.waiting}" if info is not None else "",
+        "question": f"asks for {info.waiting}" if info is not None else "",
     }
     if news.kind == "end" and info is not None:
         ran_s = ((info.ended_at or info.created_at) - (info.started_at or info.created_at)).total_seconds()

@@ -80,23 +80,10 @@ export function endOf(one) {
   return one.state === "exited" && one.exit_code === 0 && one.cause === null ? "done" : "failed";
 }
 
-const CAUSES = /** @type {Record<string, string>} */ ({
-  cancel: "a caller stopped it",
-  timeout: "its time was up",
-  output_limit: "it wrote more than it may",
-  oom: "it took more memory than it may",
-  shutdown: "the server was ended with what ran",
-  approval_denied: "a person denied it",
-  approval_expired: "nobody approved it in time",
-});
-
-/** @param {Process} one @returns {string} What ended it: "by itself, exit 2", "its time was up". */
+/** @param {Process} one @returns {string} How it ended, or what it does: "finished", "timed out", "asks for input". */
 export function endedBy(one) {
-  if (endOf(one) === "no") return asks(one) ? "waits for an answer" : stateOf(one);
-  if (one.cause !== null) return CAUSES[one.cause] ?? one.cause;
-  if (one.state === "exited") return `by itself, exit ${one.exit_code}`;
-  if (one.state === "signaled") return `signal ${-(one.exit_code ?? 0)}, from outside`;
-  return one.state === "lost" ? "what became of it is unknown" : "it could not be started";
+  if (one.state === "lost") return "lost: what became of it is unknown";
+  return one.state === "failed_to_start" && one.cause === null ? "it could not be started" : stateOf(one);
 }
 
 /** @param {Process} one @returns {boolean} Whether a person should look: it failed, left something running, or waits. */
