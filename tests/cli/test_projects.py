@@ -250,3 +250,47 @@ def test_a_name_of_another_folder_is_said_and_not_taken(
         True,
     )
     assert _named(project, served, "ps") == [process_id]
+
+
+@pytest.mark.promise("V.cli")
+def test_all_is_this_project_and_what_is_beyond_it_is_asked_about(
+    served: OutliveServer, project: Path, tmp_path: Path, client: Client
+) -> None:
+    """Issue 38, 4: `stop --all` ended everything of every project."""
+    own = client.start("sleep 1000", project=str(project), grace_s=1)
+    other = client.start("sleep 1000", project=str(tmp_path / "other"), grace_s=1)
+    stopped = _in(project, served, "stop", "--all")
+    assert stopped.returncode == 0
+    assert "of other projects" in stopped.stderr
+    assert _in(project, served, "wait", "--all").returncode == 0
+    assert own.wait(20).cause == "cancel"
+    assert other.info().state == "running"
+    assert _in(project, served, "stop", "--all", "--yes").returncode == 0
+    assert other.wait(20).cause == "cancel"
+
+
+@pytest.mark.promise("V.cli")
+def test_a_process_gets_another_name(served: OutliveServer, project: Path, client: Client) -> None:
+    """Issue 38, 4: and `retry1` may be one, though an id may end so."""
+    process = client.start("true", name="first", project=str(project))
+    renamed = _in(project, served, "rename", "first", "retry1")
+    assert (renamed.returncode, process.info().name) == (0, "retry1"), renamed.stderr
+    assert _in(project, served, "wait", "retry1").returncode == 0
+    wrong = _in(project, served, "rename", "retry1", "p7")
+    assert (wrong.returncode, "cannot be called 'p7'" in wrong.stderr) == (1, True)
+
+
+@pytest.mark.promise("V.cli")
+def test_a_word_that_is_a_name_and_the_end_of_another_id_is_refused_with_both(
+    served: OutliveServer, project: Path, client: Client, gate: Gate
+) -> None:
+    other = client.start(
+        ["true"],
+        project=str(project),
+        process_id=f"{new_process_id(time.time_ns(), bytes(RANDOM_BYTES))[:20]}retry1",
+    )
+    named = client.start(f"{gate.wait}; true", name="retry1", project=str(project))
+    refused = _in(project, served, "stop", "retry1")
+    assert refused.returncode == 1
+    assert all(one.process_id in refused.stderr for one in (other, named))
+    gate.open()

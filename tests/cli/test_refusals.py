@@ -44,6 +44,7 @@ _CALLS = {
     "signal": "signal HUP web",
     "stats": "stats --no-stream web",
     "events": "events web",
+    "rename": "rename web other",
     "tag": "tag web a=b",
     "rm": "rm old",
     "prune": "prune --yes --tag kind=old",

@@ -198,7 +198,7 @@ def test_at_a_terminal_an_id_is_shown_and_asked(
     asking: OutliveServer, person: Client, tmp_path: Path, answer: str
 ) -> None:
     waiting = person.start(["touch", str(tmp_path / "ran")])
-    with _Terminal(asking, "approve", waiting.process_id[-6:]) as terminal:
+    with _Terminal(asking, "approve", waiting.process_id) as terminal:
         shown = terminal.until(b"[y/N] ")
         assert f"'{tmp_path}/ran'".encode() in shown
         code = terminal.answer(answer)
@@ -214,7 +214,7 @@ def test_what_takes_the_place_of_what_a_terminal_shows_is_not_approved(
 ) -> None:
     shown, evil = _ids("ccccc")
     asyncio.run(_queue(asking, shown, tmp_path / "shown"))
-    with _Terminal(asking, "approve", shown[-6:]) as terminal:
+    with _Terminal(asking, "approve", shown) as terminal:
         terminal.until(b"[y/N] ")
         asyncio.run(_take_back(asking, shown))
         asyncio.run(_queue(asking, evil, tmp_path / "evil"))

@@ -8,13 +8,14 @@ What a person may call a process on the command line is decided by the server, f
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from typing import TypeVar
 
 from outlive.cli.far import a_client
-from outlive.cli.output import plain, say, show_error, show_json
+from outlive.cli.output import agreed, plain, say, show_error, show_json
 from outlive.cli.parameters import ServerFlags, UsageError
 from outlive.cli.tables import shown_command
 from outlive.client import Client, OutliveError, Output, Process, ProcessNotFound
@@ -70,6 +71,7 @@ class Selection:
         group: str | None,
         tags: Sequence[str],
         all_of_them: bool = False,
+        yes: bool = False,
         active: bool | None = True,
         with_left: bool = False,
     ) -> None:
@@ -79,7 +81,8 @@ class Selection:
             names: What the processes are called.
             group: Instead of names: those of this group.
             tags: Instead of names: those with all of these, each as "name=value".
-            all_of_them: Instead of names: every one.
+            all_of_them: Instead of names: all of this project; what else there is a person is asked about.
+            yes: No person is asked: of all projects.
             active: Of a group or tags only those that live (True), that have ended (False), or all (None).
 
             with_left: Of a group or tags also those that have ended and left something running.
@@ -88,6 +91,7 @@ class Selection:
             UsageError: Nothing is named, or names and filters at once.
         """
         self._with_left = with_left
+        self._all, self._yes = all_of_them, yes
         self._names = names
         self._group = group
         self._tags = parse_tags(tags)
@@ -104,11 +108,22 @@ class Selection:
                 yield name, lambda name=name: find_process(client, name)  # type: ignore[misc] # bound now
             return
         found = [*every(client, active=self._active, group=self._group, tags=self._tags or None)]
-        for info in found:
+        for info in self._of_project(found) if self._all else found:
             if self._active and info.descendants and not self._with_left:  # the command itself has ended
                 continue
             process_id = info.process_id
             yield process_id, lambda process_id=process_id: client.get(process_id)  # type: ignore[misc] # as above
+
+    def _of_project(self, found: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
+        project = own_project()
+        own = [one for one in found if one.project == project]
+        if self._yes or not (others := len(found) - len(own)):
+            return found
+        told = f"{others} of other projects {'runs' if others == 1 else 'run'}, too"
+        if sys.stdin is not None and sys.stdin.isatty():
+            return found if agreed(f"{told}. Those, too?") else own
+        say(f"outlive: {told}, and are left alone: --yes takes them as well.")
+        return own
 
 
 def every(

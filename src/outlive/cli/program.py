@@ -127,6 +127,7 @@ PROGRAM = Group(
             "Print what happens to processes from now on. A line each, until Ctrl-C.",
             "verbs.events:events",
         ),
+        Verb("rename", "Give a process another name.", "verbs.rename:rename"),
         Verb("tag", "Change a process's tags, while it runs and afterwards.", "verbs.tag:tag"),
         Verb("rm", "Forget processes that have ended, with their output.", "verbs.prune:rm"),
         Verb(
@@ -396,7 +397,7 @@ PROGRAM = Group(
         ("Every day", "run ps logs search attach wait send restart stop up down"),
         (
             "More with processes",
-            "cp answer rerun pause resume kill signal inspect stats events tag rm prune df terminal",
+            "cp answer rerun pause resume kill signal inspect stats events rename tag rm prune df terminal",
         ),
         ("Agents and approvals", "install uninstall approvals approve deny"),
         ("This machine and its server", "ui serve stop-server service doctor config completion mcp keeper"),

@@ -102,12 +102,9 @@ NAME_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}(?!\n)$"
 LAST = "@last"  # the newest start in the caller's project; no name begins with "@"
 COMMAND_ID_PREFIX = "cmd_"
 _is_named = re.compile(NAME_PATTERN).fullmatch
-# A short id with any zeros, a command's id, or what lists show of an id. Of these six characters letters
-# alone may be a word ("server"): where one id ends so, too, the two are told apart by asking
-# (`engine.lookup`).
-_is_like_an_id = re.compile(
-    f"p[0-9]+|{COMMAND_ID_PREFIX}.*|(?=[^0-9]*[0-9])[0-9a-hjkmnp-tv-z]{{{SHORT_LENGTH}}}", re.IGNORECASE
-).fullmatch
+# A short id with any zeros, or a command's id. What lists show of an id may be a name as well ("server",
+# "retry1"): where one id ends so, too, the two are told apart by asking (`engine.lookup`).
+_is_like_an_id = re.compile(f"p[0-9]+|{COMMAND_ID_PREFIX}.*", re.IGNORECASE).fullmatch
 
 
 def is_name(text: str) -> bool:

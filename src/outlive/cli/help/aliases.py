@@ -49,6 +49,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "nohup": ("run", "--detach"),
         "open": ("ui",),
         "remove": ("rm",),
+        "rename-session": ("rename",),
         "sendSignal": ("signal",),
         "send-keys": ("send",),
         "copy": ("cp",),
@@ -125,8 +126,6 @@ SUGGESTIONS: Mapping[str, str] = MappingProxyType(
             (
                 "update",
                 "edit",
-                "rename",
-                "rename-session",
                 "set",
                 "rollout",
                 "respawn-pane",
@@ -496,7 +495,10 @@ _OF_SCREEN = MappingProxyType({"-ls": ("ps",), "-list": ("ps",), "-r": ("attach"
 # tmux names what it means by -t; its windows and panes are of no use here. A window of a terminal's own is
 # printed by -p.
 _TARGETING = frozenset(
-    {"a", "attach", "attach-session", "capture-pane", "has-session", "kill-session", "send-keys"}
+    {
+        *("a", "attach", "attach-session", "capture-pane", "has-session", "kill-session"),
+        *("rename-session", "send-keys"),
+    }
 )
 # tmux's keys -> ours (`outlive send --key`).
 _KEYS = MappingProxyType(

@@ -49,8 +49,8 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
         "names",
         "DIGEST|ID...",
         about=(
-            "What `outlive approvals` shows behind yes; at a terminal also ids, or ends of ids: each "
-            "is shown and asked."
+            "What `outlive approvals` shows behind yes; at a terminal also whole ids: each is shown and "
+            "asked."
         ),
     ),
     switch(
@@ -62,8 +62,8 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
     *SERVER,
 )
 def approve(*, names: list[str], always: bool, server: ServerFlags) -> int:
-    """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, an
-    id or its end.
+    """Approve each of `names`: the beginning of a digest, or at a terminal, where it is shown and asked, a
+    whole id.
     """
     with connected(server) as client:
 
@@ -84,12 +84,12 @@ def approve(*, names: list[str], always: bool, server: ServerFlags) -> int:
 
 
 @takes(
-    places("names", "ID...", about="Ids, or ends of ids, of what waits for an approval."),
+    places("names", "ID...", about="Whole ids, or digests, of what waits for an approval."),
     option("--reason", metavar="TEXT", about="One sentence for the caller.", default=""),
     *SERVER,
 )
 def deny(*, names: list[str], reason: str, server: ServerFlags) -> int:
-    """Deny each of `names`: ids, ends of ids, or beginnings of digests, of what waits."""
+    """Deny each of `names`: whole ids, or beginnings of digests, of what waits."""
     with connected(server) as client:
 
         def find(name: str) -> Callable[[], str]:
@@ -130,9 +130,7 @@ def _names_digest(name: str, one: PendingApproval) -> bool:
 
 
 def _meant(name: str, waiting: Sequence[PendingApproval]) -> PendingApproval:
-    found = [
-        one for one in waiting if name and (one.process_id.endswith(name.lower()) or _names_digest(name, one))
-    ]
+    found = [one for one in waiting if one.process_id == name.lower() or _names_digest(name, one)]
     if not found:
         text = f"Nothing called {name[:60]!r} waits for an approval."
         raise ProcessNotFound("process_not_found", text, hint="`outlive approvals` lists what waits.")

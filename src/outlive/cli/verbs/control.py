@@ -38,17 +38,20 @@ def _to_each(
     """
     before = () if first is None else (first,)
 
-    @takes(*before, OPTIONAL_NAMES, *own, GROUP, TAGS, _ALL, *SERVER)
+    @takes(*before, OPTIONAL_NAMES, *own, GROUP, TAGS, _ALL, _YES, *SERVER)
     def verb(
         *,
         names: list[str],
         group: str | None,
         tags: list[str],
         all_of_them: bool,
+        yes: bool,
         server: ServerFlags,
         **values: object,
     ) -> int:
-        selection = Selection(names, group=group, tags=tags, all_of_them=all_of_them, with_left=with_left)
+        selection = Selection(
+            names, group=group, tags=tags, all_of_them=all_of_them, yes=yes, with_left=with_left
+        )
         with connected(server) as client:
             return act(
                 client,
@@ -61,7 +64,8 @@ def _to_each(
     return verb
 
 
-_ALL = switch("--all", "-a", about="Everything that lives, of all projects.", to="all_of_them")
+_ALL = switch("--all", "-a", about="Everything that runs in this project; asks beyond it.", to="all_of_them")
+_YES = switch("--yes", "-y", about="With --all: of all projects, without asking.")
 
 
 def _signal(process: Process, *, number: str, tree: bool = False) -> None:

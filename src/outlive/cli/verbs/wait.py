@@ -6,6 +6,7 @@ An agent's host runs it in the background and is woken by its end. Each process 
 that blocks in one request; the first news of a process counts.
 """
 
+import os
 import queue
 import threading
 import time
@@ -14,12 +15,23 @@ from typing import Literal, NamedTuple
 
 from outlive.cli.foreground.session import Readiness
 from outlive.cli.output import say, show, show_json
-from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, switch, takes
+from outlive.cli.parameters import (
+    OPTIONAL_NAMES,
+    SERVER,
+    ServerFlags,
+    UsageError,
+    options,
+    seconds,
+    switch,
+    takes,
+)
 from outlive.cli.processes import connected, find_process, last_lines, view
 from outlive.cli.progress import progress
 from outlive.cli.tables import exit_status, outcome
-from outlive.client import InvalidRequest, OutliveError, Process, ProcessInfo
+from outlive.client import Client, InvalidRequest, OutliveError, Process, ProcessInfo
 from outlive.core.durations import parse_duration
+from outlive.core.identity import PROCESS_VARIABLE
+from outlive.keeper.common.project import own_project
 
 _ASKED = 3
 _TOO_EARLY = 1
@@ -84,8 +96,16 @@ def parse_wish(word: str) -> Wish:
     raise InvalidRequest("invalid_params", text)
 
 
+def _running(client: Client) -> list[str]:
+    """Return the ids of all that runs in this project, but for what this verb itself runs in."""
+    here = os.environ.get(PROCESS_VARIABLE)
+    running = client.list(active=True, project=own_project(), limit=1000)
+    return [one.process_id for one in running if one.process_id != here]
+
+
 @takes(
-    NAMES,
+    OPTIONAL_NAMES,
+    switch("--all", "-a", about="For all that runs in this project.", to="all_of_them"),
     switch("--any", about="Return with the first of several.", to="first_only"),
     options(
         "--for",
@@ -100,7 +120,13 @@ def parse_wish(word: str) -> Wish:
     *SERVER,
 )
 def wait(
-    *, names: list[str], first_only: bool, wishes: list[str], timeout_s: float | None, server: ServerFlags
+    *,
+    names: list[str],
+    all_of_them: bool,
+    first_only: bool,
+    wishes: list[str],
+    timeout_s: float | None,
+    server: ServerFlags,
 ) -> int:
     """Return when all have ended, and print a line for each: one process's exit status, or the first that is
     not 0.
@@ -108,10 +134,15 @@ def wait(
     3 after a question, 0 when another wish came, 1 when a process ended with 0 before its text or port was
     there, 124 after the time.
     """
+    if bool(names) == all_of_them:
+        raise UsageError("Name processes, or pass --all: one of them")
     wanted = [parse_wish(word) for word in wishes]
     found: dict[str, Arrival] = {}
     late: dict[str, Arrival] = {}
-    with connected(server) as client, progress("waiting", len(names)) as one_more:
+    with (
+        connected(server) as client,
+        progress("waiting", len(names := names or _running(client))) as one_more,
+    ):
         named = (find_process(client, name) for name in names)
         processes = list({one.process_id: one for one in named}.values())
         came = _begin(processes, wanted, timeout_s)
