@@ -72,7 +72,7 @@ def test_stats_tell_what_the_trees_that_live_use(served: OutliveServer, client: 
     named = run_outlive("stats", "--no-stream", "--json", busy.process_id, state_dir=served.state_dir)
     assert [one["process_id"] for one in json.loads(named.stdout)["processes"]] == [busy.process_id]
     both = run_outlive("stats", busy.process_id, "--group", "g", state_dir=served.state_dir)
-    assert (both.returncode, "not both" in both.stderr) == (1, True)
+    assert (both.returncode, "not both" in both.stderr) == (2, True)
     for process in (busy, reader):
         process.cancel(0)
 
@@ -138,14 +138,14 @@ def test_events_of_one_process_are_told_to_people(served: OutliveServer, client:
         screen.until("from now on")
         gate.open()
         shown = screen.until("closed")
-        assert f"{process.process_id[-6:]}  exit 3" in shown
+        assert f"{process.process_id[-6:]}  failed (exit 3)" in shown
         assert "group=people" in shown
         assert screen.interrupt() == 130
 
 
 def test_a_misspelt_event_is_refused(served: OutliveServer) -> None:
     done = run_outlive("events", "--event", "exploded", state_dir=served.state_dir)
-    assert (done.returncode, "exploded" in done.stderr) == (1, True)
+    assert (done.returncode, "exploded" in done.stderr) == (2, True)
 
 
 def test_the_words_that_the_verbs_offer_are_those_that_there_are() -> None:
