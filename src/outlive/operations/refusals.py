@@ -35,7 +35,7 @@ def refusal_of(error: Exception, members: object, shape: type[msgspec.Struct]) -
     place.
     """
     text, _, path = str(error).partition(" - at ")
-    found = _Part(inspect.type_info(shape), members)
+    found = _RequestPart(inspect.type_info(shape), members)
     for name, number in _PLACE.findall(path.strip("`")):
         found = found.inside(name or number)
     place = found.place
@@ -75,7 +75,7 @@ def broken_json(error: Exception) -> str:
     return "This is no JSON: it ends too early" if "truncated" in str(error) else "This is no JSON"
 
 
-class _Part:
+class _RequestPart:
     """A place in a request: the kinds of values that are possible there, and the value that is."""
 
     def __init__(self, kind: inspect.Type, value: object, place: str = "") -> None:
@@ -83,17 +83,17 @@ class _Part:
         self.value = value
         self.place = place
 
-    def inside(self, step: str) -> "_Part":
+    def inside(self, step: str) -> "_RequestPart":
         """Return what is in there; a place that the shape does not have may be anything."""
         kind = next(self._inside(step), inspect.AnyType())
         if isinstance(self.value, dict):
             if step == "...":  # msgspec does not name the key
                 step = next((name for name, one in self.value.items() if not _fits(kind, one)), step)
             place = f"{self.place}.{step}".removeprefix(".")[:_LONGEST]
-            return _Part(kind, self.value.get(step), place)
+            return _RequestPart(kind, self.value.get(step), place)
         within = self.value if isinstance(self.value, list | tuple) and step.isdigit() else ()
         value = within[int(step)] if step.isdigit() and int(step) < len(within) else None
-        return _Part(kind, value, f"{self.place}[{step}]")
+        return _RequestPart(kind, value, f"{self.place}[{step}]")
 
     def _inside(self, step: str) -> Iterator[inspect.Type]:
         for kind in self.kinds:
@@ -210,7 +210,7 @@ def _bounded(kind: inspect.IntType | inspect.FloatType) -> str:
     return f" of {' and '.join(filter(None, words))}" if any(words) else ""
 
 
-def _given(found: _Part) -> str:
+def _given(found: _RequestPart) -> str:
     """Return what was given, short; a text, which may be a secret, only where one of some words is needed, or
     a number.
     """

@@ -59,23 +59,12 @@ export function asks(process) {
 
 // The words for one state, at all doors for people: the command line's are in cli/tables.py.
 const CAUSES = /** @type {Record<string, string>} */ ({
-  cancel: "stopped",
-  timeout: "timed out",
-  output_limit: "killed (over its output limit)",
-  oom: "killed (out of memory)",
-  shutdown: "stopped",
-  approval_denied: "denied",
-  approval_expired: "not approved in time",
+  cancel: "stopped", shutdown: "stopped", timeout: "timed out", output_limit: "killed (over its output limit)",
+  oom: "killed (out of memory)", approval_denied: "denied", approval_expired: "not approved in time",
 });
-
-// Linux's numbers of what ends a process by default (signal(7)).
-const SIGNALS = /** @type {Record<number, string>} */ ({
-  1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1", 11: "SEGV",
-  12: "USR2", 13: "PIPE", 14: "ALRM", 15: "TERM", 24: "XCPU", 25: "XFSZ", 31: "SYS",
-});
-// What the kernel sends for a fault of the program's own, or the program itself.
-const OWN_FAULTS = new Set(["ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "XCPU", "XFSZ", "SYS"]);
-const ENDED_BY_OTHERS = new Set(["cancel", "shutdown", "approval_denied", "approval_expired"]);
+// By their numbers on Linux, and those of a program's own fault (signal(7)).
+const SIGNALS = " HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS".split(" ");
+const OWN_FAULTS = ["ILL", "TRAP", "ABRT", "BUS", "FPE", "SEGV", "XCPU", "XFSZ", "SYS"];
 
 /** @param {Process} process @returns {string} What its state is called in a list. */
 export function stateOf(process) {
@@ -83,11 +72,8 @@ export function stateOf(process) {
   if (asks(process)) return `asks for ${process.waiting}`;
   if (process.cause !== null && process.ended_at !== null) return CAUSES[process.cause] ?? process.cause;
   if (process.state === "exited") return process.exit_code === 0 ? "finished" : `failed (exit ${process.exit_code})`;
-  if (process.state === "signaled") {
-    const number = -(process.exit_code ?? 0);
-    const name = SIGNALS[number] ?? `signal ${number}`;
-    return OWN_FAULTS.has(name) ? `crashed (${name})` : `killed (${name})`;
-  }
+  const name = SIGNALS[-(process.exit_code ?? 0)] ?? `signal ${-(process.exit_code ?? 0)}`;
+  if (process.state === "signaled") return `${OWN_FAULTS.includes(name) ? "crashed" : "killed"} (${name})`;
   return process.state.replaceAll("_", " ");
 }
 
@@ -95,7 +81,7 @@ export function stateOf(process) {
 export function toneOf(process) {
   if (["queued", "paused", "stopping"].includes(process.state) || asks(process)) return "held";
   if (LIVING.has(process.state)) return "live";
-  if (ENDED_BY_OTHERS.has(process.cause ?? "")) return "over";
+  if (["cancel", "shutdown", "approval_denied", "approval_expired"].includes(process.cause ?? "")) return "over";
   return process.state === "exited" && process.exit_code === 0 && process.cause === null ? "good" : "bad";
 }
 
