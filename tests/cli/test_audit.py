@@ -33,6 +33,13 @@ def _until(served: OutliveServer, wanted: set[tuple[str, str]]) -> list[dict[str
         assert time.monotonic() < deadline, missing
 
 
+def test_a_plain_run_is_a_start_and_no_look_at_secrets(served: OutliveServer) -> None:
+    """Issue 38, 4: each `outlive run` wrote `read_raw`."""
+    assert run_outlive("run", "echo", "hi", state_dir=served.state_dir).stdout
+    entries = _until(served, {("start", "jsonrpc"), ("exit", "jsonrpc")})
+    assert "read_raw" not in {entry["what"] for entry in entries}
+
+
 def test_every_door_is_in_the_log(served: OutliveServer, client: Client) -> None:
     process = client.start("cat", stdin="pipe")
     process.pause()

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping
 
 from outlive.core.controls import CloseOutput, Control, SignalProcess
 from outlive.core.cursor import Cursor
+from outlive.core.errors import ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine.controls import Controls
@@ -110,7 +111,8 @@ class AuditedControls:
         self, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
     ) -> None:
         """Let the caller see secrets once, and return when that is in the audit log (where the operator wants
-        one).
+        one). A program of this machine that is shown what it has started itself, as `outlive run` is, looks
+        at nothing: the start is its entry.
 
         Args:
             process_id: Whose output; None where it is what waits for approvals.
@@ -122,11 +124,22 @@ class AuditedControls:
             BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
         """
         check_raw(self.by)
+        if process_id is not None and await self._has_started(process_id):
+            return
         places = (("from", begin), ("to", end))
         details = {name: str(place) for name, place in places if place is not None}
         await self.events.witness(
             AuditEvent(what="read_raw", by=self.by, process_id=process_id, details=details)
         )
+
+    async def _has_started(self, process_id: str) -> bool:
+        if not self.by.address.startswith("unix pid "):
+            return False
+        try:
+            process = await self._queries.find(process_id)
+        except ProcessNotFound:
+            return False
+        return process.record.owner.address == self.by.address
 
     async def check(self, what: Process | Owner) -> None:
         """Let the caller act by a verb that is none of these on a process, or cancel a request that has
