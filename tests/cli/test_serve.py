@@ -18,7 +18,7 @@ from tests.cli.launching import environment, launched, run
 from tests.support.processes import is_alive, wait_dead
 from tests.support.raw import http_get
 from tests.support.rpc import connect
-from tests.support.server import heeded_path
+from tests.support.server import heeded_path, outlive_command
 
 _READY = ("--print-json", "--jsonrpc-port", "0")
 
@@ -44,14 +44,26 @@ def test_the_ready_line_is_one_line_of_json_and_nothing_else_is_on_stdout(tmp_pa
 
 @pytest.mark.thorough
 def test_without_a_ready_line_a_banner_says_where_and_what_to_try(tmp_path: Path) -> None:
-    with launched(tmp_path / "state", "--jsonrpc-port", "0", "--bridge-port", "0") as server:
+    """Issue 38, 4: it told people to type JSON-RPC, and named an address that answers 404."""
+    ports = ("--jsonrpc-port", "0", "--rest-port", "0", "--bridge-port", "0")
+    with launched(tmp_path / "state", *ports, "--verbose") as server:
         banner = server.said("Ctrl-C")
         assert "ws://127.0.0.1:" in banner
         assert re.search(r"VS Code +ws://127\.0\.0\.1:\d+ ", banner)
-        assert "Try: " in banner
+        for port, path in re.findall(r"http://127\.0\.0\.1:(\d+)(\S*)", banner):
+            assert http_get(int(port), path).status == 200, path
         assert str(tmp_path / "state") in banner
         code, out, _ = server.end()
         assert (code, out) == (0, "")
+
+
+@pytest.mark.thorough
+def test_a_banner_without_more_is_five_lines_and_names_no_port_but_the_pages(tmp_path: Path) -> None:
+    with launched(tmp_path / "state", "--jsonrpc-port", "0", "--rest-port", "0") as server:
+        lines = server.said("Ctrl-C").splitlines()
+        assert [line.split()[0] for line in lines] == ["outlive", "The", "Web", "Try:", "Ctrl-C"]
+        assert "jsonrpc" not in "".join(lines)
+        server.end()
 
 
 @pytest.mark.thorough
@@ -79,21 +91,12 @@ def test_the_line_to_try_works_as_printed(tmp_path: Path) -> None:
     """Every example is executed."""
     with launched(tmp_path / "state", "--jsonrpc-port", "0") as server:
         line = server.said("Try: ").splitlines()[-1]
-        command, text = line.removeprefix("Try: ").split("   and type ")
-        client = subprocess.Popen(
-            command.split(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        command, *words = line.removeprefix("Try: ").split()
+        assert command == "outlive"
+        done = subprocess.run(
+            [*outlive_command(), *words], capture_output=True, env=environment(), check=False
         )
-        with client:
-            assert client.stdin is not None
-            assert client.stdout is not None
-            client.stdin.write(text + "\n")
-            client.stdin.flush()
-            seen = ""
-            while "process.completed" not in seen:
-                piece = client.stdout.readline()
-                assert piece, seen
-                seen += piece
-            client.kill()
+        assert (done.returncode, done.stdout) == (0, b"hi\n")
 
 
 @pytest.mark.thorough

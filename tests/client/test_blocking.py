@@ -2,6 +2,7 @@
 
 import hashlib
 import signal
+import subprocess
 
 import pytest
 
@@ -84,3 +85,25 @@ def test_a_private_process_is_given_up_by_name(server: OutliveServer) -> None:
         assert _output(process) == b"mine\n"
         process.close()
         assert client.list(active=True, tags={"none": "such"}) == []
+
+
+def test_a_command_is_run_to_its_end_as_subprocess_does(blocking: Client) -> None:
+    """Issue 38, 4."""
+    assert blocking.run("echo one; echo two >&2", check=True).text == "one\n"
+    ended = blocking.run("echo two >&2; exit 3")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (3, b"", b"two\n")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        blocking.run(["sh", "-c", "echo one; exit 4"], check=True)
+    assert (failed.value.returncode, failed.value.output) == (4, b"one\n")
+
+
+def test_a_process_is_printed_by_the_name_that_finds_it(blocking: Client) -> None:
+    process = blocking.start("true")
+    assert repr(process) == f"Process({process.process_id!r}, pid={process.pid})"
+
+
+def test_a_text_is_refused_as_input_with_what_to_write(blocking: Client, gate: Gate) -> None:
+    process = blocking.start(f"{gate.wait}; true", stdin="pipe")
+    with pytest.raises(TypeError, match="takes bytes, not str"):
+        process.write("text")  # type: ignore[arg-type] # the mistake
+    gate.open()

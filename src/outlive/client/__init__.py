@@ -19,6 +19,7 @@ from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
     Copied,
+    Finished,
     FoundLine,
     FoundLines,
     Gap,
@@ -65,6 +66,7 @@ __all__ = [
     "Copied",
     "Cursor",
     "Events",
+    "Finished",
     "Follow",
     "FoundLine",
     "FoundLines",

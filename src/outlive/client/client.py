@@ -18,7 +18,7 @@ from outlive.client.machines.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, check_names, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of, process_over
-from outlive.client.results import PendingApproval, ProcessInfo
+from outlive.client.results import Finished, Output, PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import (
     AsyncOutputs,
@@ -160,6 +160,34 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             pid=result["pid"],
             is_new=is_new,
         )
+
+    async def run(
+        self, command: str | Sequence[str], *, check: bool = False, **options: Unpack[StartOptions]
+    ) -> Finished:
+        """Start a command, wait for its end, and return it with its output, which is held in memory.
+
+        Args:
+            command: As for `start`.
+            check: Whether an end with another exit code than 0 is an error, as in `subprocess.run`.
+            **options: See `StartOptions`.
+
+        Raises:
+            subprocess.CalledProcessError: With `check`; it carries the output.
+
+        And as `start`. Cancellation: the command goes on.
+        """
+        process = await self.start(command, **options)
+        pieces: dict[str, list[bytes]] = {"stdout": [], "stderr": []}
+        async for item in process.follow():
+            if isinstance(item, Output):
+                pieces[item.stream].append(item.data)
+        code = (await process.wait()).returncode
+        stdout, stderr = b"".join(pieces["stdout"]), b"".join(pieces["stderr"])
+        if check and code != 0:
+            import subprocess  # noqa: PLC0415 -- start-up time: few programs check
+
+            raise subprocess.CalledProcessError(-1 if code is None else code, command, stdout, stderr)
+        return Finished(process_id=process.process_id, returncode=code, stdout=stdout, stderr=stderr)
 
     async def get(self, process_id: str, *, project: str | None = None) -> AsyncProcess:
         """Return a process, running or ended.
@@ -373,6 +401,12 @@ class Client(contextlib.AbstractContextManager["Client"]):
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""
         return Process(run(self._twin.start(command, **options)))
+
+    def run(
+        self, command: str | Sequence[str], *, check: bool = False, **options: Unpack[StartOptions]
+    ) -> Finished:
+        """Start a command, wait for its end, and return it with its output; see `AsyncClient.run`."""
+        return run(self._twin.run(command, check=check, **options))
 
     def get(self, process_id: str, *, project: str | None = None) -> Process:
         """Return a process, running or ended; see `AsyncClient.get`."""

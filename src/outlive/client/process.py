@@ -82,6 +82,10 @@ class AsyncProcess:
         self._follow = follow
         self._release = release
 
+    def __repr__(self) -> str:
+        """Name it, so that it can be found by what is printed."""
+        return f"{type(self).__name__}({self.process_id!r}, pid={self.pid})"
+
     def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> AsyncFollow:
         """Return an iterator over its output from `cursor` on, also when it has ended.
 
@@ -330,6 +334,8 @@ class Process:
         started.
         """
         return self._twin.is_new
+
+    __repr__ = AsyncProcess.__repr__
 
     def follow(self, cursor: Cursor | str = BEGINNING, *, raw: bool | None = False) -> Follow:
         """Return an iterator over its output from `cursor` on; see `AsyncProcess.follow`."""

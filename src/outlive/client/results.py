@@ -61,6 +61,24 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A command that was run to its end, with all of its output that the log kept.
+
+    `returncode` as `subprocess` has it; None where it cannot be known.
+    """
+
+    process_id: str
+    returncode: int | None
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def text(self) -> str:
+        """What it printed on stdout, as UTF-8."""
+        return self.stdout.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """Recorded output, oldest first; the next page is at `cursor`.
 

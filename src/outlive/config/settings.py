@@ -180,6 +180,14 @@ class Settings(
         flag="--print-json",
         example="on",
     )
+    verbose: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        "When ready, say every address at which it answers.",
+        flag="--verbose",
+        example="on",
+    )
     # Off by default, because surviving the server's end is what outlive is for.
     stop_processes: bool = option(
         "switch",

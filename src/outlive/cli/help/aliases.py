@@ -399,9 +399,6 @@ FLAGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             ("-i", "-it", "--stdin"), "Your keys go to it anyway; `--read-only` looks on."
         ),
         "stop": dict.fromkeys(("-f", "--force"), "`--grace 0` leaves it no time."),
-        "wait": dict.fromkeys(
-            ("-a", "--for-all"), "It waits for each that is named; `--all` is all that runs here."
-        ),
     }
 )
 

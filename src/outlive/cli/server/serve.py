@@ -82,7 +82,7 @@ def check_reach(settings: Settings, layout: Layout) -> None:
 
 
 _DECIDED = frozenset({"flag", "environment", "project"})  # the user's and the system's files are read again
-_OF_THIS_START = frozenset({"state_dir", "print_json"})  # no rule, and no door
+_OF_THIS_START = frozenset({"state_dir", "print_json", "verbose"})  # no rule, and no door
 _PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")
 
 

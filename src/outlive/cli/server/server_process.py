@@ -10,10 +10,10 @@ import functools
 import gc
 import json
 import os
+import shlex
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from socket import socket
@@ -30,6 +30,7 @@ from outlive.config import EffectiveSetting, Settings
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server_lock import HAND_OVER
+from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.folder_identity import moved_to
 from outlive.keeper.common.locks import holder_of
@@ -87,7 +88,6 @@ _LOOK_S = 1.0  # between looks at where the state folder lies
 # More than Python's default of some six: a thread that waits for a frozen disk is lost to all others.
 _THREADS = 32
 _FORCED = 130  # 128 + SIGINT, as shells count
-_TRY = '{"jsonrpc":"2.0","id":1,"method":"execute","params":{"command":"date"}}'
 
 
 def run_server(
@@ -272,30 +272,32 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
     if settings.print_json:
         show_json({"pid": os.getpid(), "state_dir": layout.root, "ports": listeners.ports})
         return
-    s = "s" if settings.tls_cert else ""
-    lines = [f"outlive {__version__} is ready (pid {os.getpid()}, state in {layout.root})"]
-    host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    port = listeners.ports.get("jsonrpc")
-    if port is None:
-        lines.append(f"  Unix socket  {layout.server_socket}")
-    else:
-        lines.append(f"  JSON-RPC     ws{s}://{host}:{port}/ws/mcp")
-    if "mcp" in listeners.ports:
-        lines.append(f"  MCP          http{s}://{host}:{listeners.ports['mcp']}/mcp")
-    if "rest" in listeners.ports:
-        lines.append(f"  REST         http{s}://{host}:{listeners.ports['rest']}/v1   (/docs describes it)")
-    if "bridge" in listeners.ports:
-        lines.append(f"  VS Code      ws{s}://{host}:{listeners.ports['bridge']}   (docs/bridge.md)")
+    about = "it runs commands that outlive whoever asked for them"
+    lines = [f"outlive {__version__} is ready (pid {os.getpid()}, state in {layout.root}): {about}."]
     page = local_address(listeners.ports, settings.host, has_tls=bool(settings.tls_cert))
     if page is not None:
         lines.append(f"  The page     {page}/   (`outlive ui` opens it; docs/web.md)")
+    if settings.verbose:
+        lines += _addresses(settings, layout, listeners.ports)
     if listeners.ports:
         lines.append(f"  Web pages    {_pages(settings)}")
-    if port is not None:
-        command = os.path.join(os.path.dirname(sys.executable), "websockets")
-        lines.append(f"Try: {command} ws{s}://{host}:{port}/ws/mcp   and type {_TRY}")
+    elsewhere = [] if layout.root == layout_of(None).root else ["--state-dir", shlex.quote(layout.root)]
+    lines.append(f"Try: {' '.join(['outlive', *elsewhere, 'run -- echo hi'])}")
     lines.append("Ctrl-C stops the server; what runs lives on (--stop-processes ends it too).")
     say(*lines)
+
+
+def _addresses(settings: Settings, layout: Layout, ports: Mapping[str, int]) -> list[str]:
+    s = "s" if settings.tls_cert else ""
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    forms = {
+        "jsonrpc": f"  JSON-RPC     ws{s}://{host}:%d/ws/mcp   (docs/jsonrpc.md)",
+        "mcp": f"  MCP          http{s}://{host}:%d/mcp   (docs/mcp.md)",
+        "rest": f"  REST         http{s}://{host}:%d/docs   (describes it)",
+        "bridge": f"  VS Code      ws{s}://{host}:%d   (docs/bridge.md)",
+    }
+    shown = [form % ports[door] for door, form in forms.items() if door in ports]
+    return [f"  Unix socket  {layout.server_socket}", *shown]
 
 
 def _pages(settings: Settings) -> str:
