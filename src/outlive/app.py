@@ -322,6 +322,8 @@ class Application:
             subscribers=sum(len(process.subscribers) for process in self._engine.queries.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
             connections=self._jsonrpc.open_count + self._terminal.open_count,
+            approvals=len(self._engine.approvals),
+            questions=sum(process.is_asking for process in live),
             telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )
 

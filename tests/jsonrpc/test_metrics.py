@@ -49,7 +49,7 @@ async def test_metrics_tell_starts_ends_bytes_latencies_and_the_keepers_recovery
         before = await to_thread.run_sync(_scrape, own_server)
         assert before["outlive_processes", ("running",)] == 1
         assert before["outlive_starts_total", ()] == 2
-        assert before["outlive_exits_total", ("none", "exited")] == 1
+        assert before["outlive_exits_total", ("none", "failed", "exited")] == 1
         assert before["outlive_output_bytes_total", ("stdout",)] == 5 + 6
         assert before["outlive_output_bytes_total", ("stderr",)] == 3
         assert before["outlive_connections", ()] == 1
@@ -67,7 +67,7 @@ async def test_metrics_tell_starts_ends_bytes_latencies_and_the_keepers_recovery
         gate.open()
         await client.completed(live["process_id"])
         after = await to_thread.run_sync(_scrape, own_server)
-        assert after["outlive_exits_total", ("none", "exited")] == 2
+        assert after["outlive_exits_total", ("none", "completed", "exited")] == 1
         assert after["outlive_request_seconds_count", ("page", "get")] >= 1
 
 

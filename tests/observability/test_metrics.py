@@ -52,6 +52,8 @@ def test_events_are_counted() -> None:
         subscribers=3,
         lag_bytes=11,
         connections=4,
+        approvals=2,
+        questions=1,
     )
     samples = _samples(metrics, view)
     assert samples["outlive_processes", ("running",)] == 2
@@ -59,11 +61,12 @@ def test_events_are_counted() -> None:
     assert samples["outlive_starts_total", ()] == 1
     assert samples["outlive_start_rejections_total", ("not_found",)] == 1
     assert samples["outlive_recovered_processes_total", ()] == 1
-    assert samples["outlive_exits_total", ("cancel", "signaled")] == 1
+    assert samples["outlive_exits_total", ("cancel", "terminated", "signaled")] == 1
     assert samples["outlive_output_bytes_total", ("stdout",)] == 110
     assert samples["outlive_output_bytes_total", ("stderr",)] == 12
     assert (samples["outlive_subscribers", ()], samples["outlive_subscriber_lag_bytes", ()]) == (3, 11)
     assert samples["outlive_connections", ()] == 4
+    assert (samples["outlive_approvals", ()], samples["outlive_questions", ()]) == (2, 1)
     assert samples["outlive_keeper_recovery_seconds_count", ()] == 1
     assert samples["outlive_keeper_recovery_seconds_bucket", ("0.1",)] == 0
     assert samples["outlive_keeper_recovery_seconds_bucket", ("0.2",)] == 1

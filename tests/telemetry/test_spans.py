@@ -314,7 +314,7 @@ def test_metrics_say_the_same_as_the_page_for_prometheus(
         collector.metric("outlive.processes", "queued")
         assert collector.metric("outlive.processes", "running") == 1
         assert collector.metric("outlive.starts", least=2) == 2
-        assert collector.metric("outlive.exits", "exited", "none") == 1
+        assert collector.metric("outlive.exits", "exited", "none", "failed") == 1
         assert collector.metric("outlive.output", "stdout") == 5
         count, total_s, buckets = collector.metric("outlive.process_duration")
         assert (count, sum(buckets)) == (1, 1)
@@ -324,7 +324,7 @@ def test_metrics_say_the_same_as_the_page_for_prometheus(
     for line in (
         'outlive_processes{state="queued"} 1.0',
         "outlive_starts_total 2.0",
-        'outlive_exits_total{cause="none",state="exited"} 1.0',
+        'outlive_exits_total{cause="none",outcome="failed",state="exited"} 1.0',
         'outlive_output_bytes_total{stream="stdout"} 5.0',
         "outlive_process_duration_seconds_count 1.0",
     ):

@@ -80,6 +80,10 @@ def _processes(metrics: Metrics, view: LiveView) -> Iterator[Family]:
         # Every state, also with zero: a metric that comes and goes breaks alerts.
         samples=[((state,), view.states[state]) for state in State],
     )
+    about = "Commands that wait for a person's approval."
+    yield _level("outlive.approvals", about, view.approvals, unit="{command}")
+    about = "Processes that wait for a person's answer."
+    yield _level("outlive.questions", about, view.questions, unit="{process}")
     yield _count("outlive.starts", "Commands that were started.", view.starts, unit="{command}")
     yield Family(
         name="outlive.start_rejections",
@@ -94,7 +98,7 @@ def _processes(metrics: Metrics, view: LiveView) -> Iterator[Family]:
         about="Completed processes.",
         kind="counter",
         unit="{process}",
-        labels=("state", "cause"),
+        labels=("state", "cause", "outcome"),
         samples=[(ended, count) for ended, count in sorted(metrics.exits.items())],
     )
     about = "Processes of an earlier server that were found alive."

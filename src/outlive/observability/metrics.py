@@ -19,6 +19,7 @@ from outlive.core.events import (
     ProcessRecovered,
     StartRejected,
 )
+from outlive.core.process import status_of
 
 # The first bounds fit an answer from memory, the last ones a call that waits for a command's end.
 LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
@@ -34,6 +35,7 @@ class LiveView:
 
     `starts`: commands that this server has started. `states`: living processes by state. The bytes are those
     of living processes so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber.
+    `approvals` and `questions`: how many wait for a person.
     `telemetry`: by signal, how much a collector has taken and how much it has not; None where nothing is
     sent.
     """
@@ -45,6 +47,8 @@ class LiveView:
     subscribers: int
     lag_bytes: int
     connections: int
+    approvals: int = 0
+    questions: int = 0
     telemetry: Mapping[str, tuple[int, int]] | None = None
 
 
@@ -70,7 +74,7 @@ class Metrics:
     Attributes:
         rejected: Commands that were not started, by the error's slug.
         recovered: Processes of an earlier server that were found alive.
-        exits: Completed processes by (state, cause).
+        exits: Completed processes by (state, cause, outcome).
         durations: From their start to their end, where both are known.
         stdout_bytes, stderr_bytes: Output of completed processes.
         recovery: From the keeper's disappearance to its answer.
@@ -83,7 +87,7 @@ class Metrics:
         self._lost_at: float | None = None
         self.recovered = self.stdout_bytes = self.stderr_bytes = 0
         self.rejected: Counter[str] = Counter()
-        self.exits: Counter[tuple[str, str]] = Counter()
+        self.exits: Counter[tuple[str, str, str]] = Counter()
         self.durations = Histogram(_DURATION_BOUNDS_S)
         self.recovery = Histogram(_RECOVERY_BOUNDS_S)
         self.requests: dict[tuple[str, str], Histogram] = {}
@@ -92,7 +96,7 @@ class Metrics:
         """Count an event of the engine."""
         match event:
             case ProcessCompleted(record=record):
-                self.exits[record.state, record.cause] += 1
+                self.exits[record.state, record.cause, status_of(record)] += 1
                 self.stdout_bytes += record.stdout_bytes
                 self.stderr_bytes += record.stderr_bytes
                 if record.started_at is not None and record.ended_at is not None:

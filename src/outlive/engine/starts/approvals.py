@@ -179,6 +179,10 @@ class ApprovalQueue:
         """Stop the clocks: the next server goes on with them."""
         self._deadlines.close()
 
+    def __len__(self) -> int:
+        """Return how many wait."""
+        return len(self._deadlines)
+
     def waiting(self, *, raw: bool = False) -> list[WaitingApproval]:
         """Return what waits for an approval, oldest first, of all principals; `raw` hides no secrets in the
         words.
