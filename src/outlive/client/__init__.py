@@ -19,7 +19,7 @@ from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
     Copied,
-    Finished,
+    FinishedRun,
     FoundLine,
     FoundLines,
     Gap,
@@ -66,7 +66,7 @@ __all__ = [
     "Copied",
     "Cursor",
     "Events",
-    "Finished",
+    "FinishedRun",
     "Follow",
     "FoundLine",
     "FoundLines",

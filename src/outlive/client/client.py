@@ -18,7 +18,7 @@ from outlive.client.machines.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, check_names, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of, process_over
-from outlive.client.results import Finished, Output, PendingApproval, ProcessInfo
+from outlive.client.results import FinishedRun, Output, PendingApproval, ProcessInfo
 from outlive.client.runtime import Runtime, blocking, run
 from outlive.client.services import (
     AsyncOutputs,
@@ -163,7 +163,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
     async def run(
         self, command: str | Sequence[str], *, check: bool = False, **options: Unpack[StartOptions]
-    ) -> Finished:
+    ) -> FinishedRun:
         """Start a command, wait for its end, and return it with its output, which is held in memory.
 
         Args:
@@ -187,7 +187,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             import subprocess  # noqa: PLC0415 -- start-up time: few programs check
 
             raise subprocess.CalledProcessError(-1 if code is None else code, command, stdout, stderr)
-        return Finished(process_id=process.process_id, returncode=code, stdout=stdout, stderr=stderr)
+        return FinishedRun(process_id=process.process_id, returncode=code, stdout=stdout, stderr=stderr)
 
     async def get(self, process_id: str, *, project: str | None = None) -> AsyncProcess:
         """Return a process, running or ended.
@@ -404,7 +404,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def run(
         self, command: str | Sequence[str], *, check: bool = False, **options: Unpack[StartOptions]
-    ) -> Finished:
+    ) -> FinishedRun:
         """Start a command, wait for its end, and return it with its output; see `AsyncClient.run`."""
         return run(self._twin.run(command, check=check, **options))
 

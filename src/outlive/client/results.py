@@ -61,7 +61,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedRun:
     """A command that was run to its end, with all of its output that the log kept.
 
     `returncode` as `subprocess` has it; None where it cannot be known.
