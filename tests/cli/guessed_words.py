@@ -79,7 +79,7 @@ _DOCKER = (
     Guess("docker", "logs --tail 10 web", "the last lines", "^ready$"),
     Guess("docker", "logs -n 5 web", "the last lines", "^ready$"),
     Guess("docker", "logs --since 10m web", "of the last minutes", "^ready$"),
-    Guess("docker", "logs --timestamps web", "with times", "--since TIME", 2),
+    Guess("docker", "logs --timestamps web", "with times", r"^\d{4}-\d\d-\d\dT[\d:.]+Z ready$"),
     Guess("docker", "stop web", "stop it", _STOPS),
     Guess("docker", "stop -t 5 web", "with five seconds' grace", _STOPS),
     Guess("docker", "kill web", "kill it", _STOPS),

@@ -167,6 +167,28 @@ def test_logs_show_streams_apart_the_last_lines_and_matching_lines(
     assert _outlive(served, "logs", "--stream", "nonsense", process.process_id).returncode == 2
 
 
+def test_logs_tell_when_each_line_was_written_and_take_several(
+    served: OutliveServer, client: Client, gate: Gate
+) -> None:
+    """Issue 38, 4: `logs --timestamps` and `logs a b`."""
+    first = client.start(f"printf 'one\nha'; {gate.wait}; echo lf")
+    with first.follow() as output:
+        next(output)
+    gate.open()
+    _ended(first)
+    second = _ended(client.start("echo two"))
+    began, ended = first.info().created_at, datetime.now(UTC)
+    for flags in ([], ["-f"]):
+        lines = _outlive(served, "logs", "--timestamps", *flags, first.process_id).stdout.splitlines()
+        assert [line.split(" ", 1)[1] for line in lines] == ["one", "half"]
+        moments = [datetime.fromisoformat(line.split(" ", 1)[0]) for line in lines]
+        assert began - timedelta(seconds=1) <= min(moments) <= max(moments) <= ended
+    both = _outlive(served, "logs", first.process_id, second.process_id)
+    assert both.stdout == "one\nhalf\ntwo\n"
+    assert both.stderr == f"==> {first.process_id} <==\n==> {second.process_id} <==\n"
+    assert _outlive(served, "logs", "-f", first.process_id, second.process_id).returncode == 2
+
+
 def test_logs_follow_to_the_end(served: OutliveServer, client: Client, gate: Gate) -> None:
     process = client.start(f"echo first; {gate.wait}; echo last")
     gate.open()

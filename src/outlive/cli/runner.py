@@ -107,7 +107,8 @@ def _call(action: Action[...], given: Mapping[str, Any], path: str) -> int:
     try:
         return action.call(given)
     except OutliveError as error:
-        name = given.get("name")
+        name, names = given.get("name"), given.get("names")
+        name = names[0] if isinstance(names, list) and len(names) == 1 else name
         word = name if isinstance(name, str) else ""
         error.hint = hint_of(error, verb=path.removeprefix(f"{NAME} "), word=word)
         raise

@@ -379,7 +379,6 @@ FLAGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "`outlive inspect --json ID` answers for programs: pipe it to `jq .processes[0].state`.",
         ),
         "logs": {
-            "--timestamps": "`--since TIME` begins at a moment, `outlive inspect ID` shows start and end.",
             **dict.fromkeys(
                 ("-p", "--previous"),
                 "Each run has its own output: `outlive ps -a` lists them, `outlive logs ID` prints one.",

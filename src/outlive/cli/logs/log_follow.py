@@ -31,6 +31,14 @@ def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -
     """
     if shower.view.grep is not None:
         return _follow_matches(shower, process, shower.view.grep, keep)
+    if shower.view.timestamps:  # the log alone knows them
+        cursor = shower.show_from(shower.cursor)
+        with process.follow(cursor) as items:
+            for item in items:
+                keep(item)
+                cursor = shower.show_from(cursor)
+        shower.show_from(cursor)
+        return _outcome(shower, process, is_found=True)
     with process.follow(shower.cursor, raw=shower.view.raw) as items:
         for item in items:
             number = 0 if item.stream == "stdout" else 1

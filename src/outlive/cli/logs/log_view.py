@@ -10,7 +10,7 @@ import codecs
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Protocol
 
 from outlive.cli.moments import parse_since
@@ -69,6 +69,23 @@ class RawPrinter:
         """Show lines, those around them included; neighbours of one stream in one write."""
         for stream, data, end in joined(lines):
             self.data(stream, data, end)
+
+
+class TimedPrinter:
+    """Puts before each line when its first byte was written (RFC 3339, in UTC)."""
+
+    def __init__(self) -> None:
+        self._begins = [True, True]
+
+    def show(self, stream: int, data: bytes, time_ns: int) -> None:
+        """Show bytes that were written at a time; 0 is one that is not known."""
+        moment = datetime.fromtimestamp(time_ns / 1e9, UTC)
+        stamp = f"{moment:%Y-%m-%dT%H:%M:%S.%f}"[:-3].encode() + b"Z " if time_ns else b"- "
+        lines = [line + b"\n" for line in data.split(b"\n")]
+        lines[-1] = lines[-1][:-1]
+        first = b"" if self._begins[stream] else lines.pop(0)
+        self._begins[stream] = data.endswith(b"\n")
+        deliver(1 + stream, first + b"".join(stamp + line for line in lines if line))
 
 
 def joined(lines: Sequence[LogLine]) -> Iterator[tuple[int, bytes, int]]:
@@ -149,6 +166,7 @@ class LogView:
         stream: "stdout", "stderr" or "both".
         as_json: A line of JSON for each piece or match.
         raw: Hide no secrets.
+        timestamps: Each line with the time at which it was written.
         unfiltered: Instead of the output, what entered the final filter of its line.
     """
 
@@ -162,6 +180,7 @@ class LogView:
     as_json: bool = False
     raw: bool = False
     unfiltered: bool = False
+    timestamps: bool = False
 
 
 class LogShower:
@@ -195,9 +214,11 @@ class LogShower:
         self._log = OutputLog(f"{folder}/{UNFILTERED}" if view.unfiltered else folder, hiding=hiding)
         self.view = view
         self.streams = _STREAMS[view.stream]
+        self._timed = TimedPrinter() if view.timestamps else None
         self.printer: Printer = printer or (JsonPrinter() if view.as_json else RawPrinter())
         self.cursor = self._start()
         self.redacted = 0
+        self._redactions = Redactions()
         self.is_cut = False
 
     @property
@@ -215,19 +236,26 @@ class LogShower:
             found = self.show_matches(search)
             found = self.show_last(search) or found
             return self.outcome(is_found=found, losses=losses)
-        cursor, redactions = self.cursor, Redactions()
+        self.show_from(self.cursor)
+        return self.outcome(is_found=True, losses=losses)
+
+    def show_from(self, cursor: Cursor) -> Cursor:
+        """Print what is there behind a cursor; return the one behind that."""
         while chunks := self._log.read(cursor, _READ_BYTES):
             for chunk in chunks:
                 if chunk.stream not in self.streams:
                     continue
                 if chunk.is_gap:
                     self.printer.gap(chunk.stream, chunk.offset, chunk.end)
-                else:
-                    redacted = redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden)
-                    self.redacted += redacted
+                    continue
+                redacted = self._redactions.count(chunk.stream, chunk.offset, chunk.end, chunk.hidden)
+                self.redacted += redacted
+                if self._timed is None:
                     self.printer.data(chunk.stream, chunk.data, chunk.end, redacted=redacted)
+                else:
+                    self._timed.show(chunk.stream, chunk.data, chunk.time_ns)
             cursor = OutputChunk.after(cursor, chunks)
-        return self.outcome(is_found=True, losses=losses)
+        return cursor
 
     def outcome(self, *, is_found: bool, losses: Sequence[int | None]) -> int:
         """Tell how many secrets are stars in what was shown, and what of it is missing; return the exit code.

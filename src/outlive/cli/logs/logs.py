@@ -9,7 +9,16 @@ import os
 
 from outlive.cli.logs.log_view import LogShower, LogView
 from outlive.cli.output import say
-from outlive.cli.parameters import NAME, SERVER, ServerFlags, UsageError, count, option, switch, takes
+from outlive.cli.parameters import (
+    OPTIONAL_NAMES,
+    SERVER,
+    ServerFlags,
+    UsageError,
+    count,
+    option,
+    switch,
+    takes,
+)
 from outlive.core.errors import BackendUnavailable, InvalidRequest
 from outlive.core.identity import LAST, SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
@@ -18,9 +27,7 @@ from outlive.keeper.common.project import working_folder
 
 
 @takes(
-    NAME._replace(
-        metavar="[ID]", is_required=False, note="default: all services of this project, else @last"
-    ),
+    OPTIONAL_NAMES._replace(note="default: all services of this project, else @last"),
     switch("--follow", "-f", about="Go on until the end."),
     option(
         "--since",
@@ -34,6 +41,7 @@ from outlive.keeper.common.project import working_folder
     count("--context", "-C", metavar="LINES", about="Lines around each match.", least=0, most=100, default=0),
     switch("--ignore-case", "-i", about="Letters in either case."),
     option("--stream", metavar="stdout|stderr|both", about="Only one of them.", default="both"),
+    switch("--timestamps", "-T", about="Before each line, when it was written."),
     switch("--raw", about="Hide no keys and passwords."),
     switch(
         "--unfiltered",
@@ -41,23 +49,30 @@ from outlive.keeper.common.project import working_folder
     ),
     *SERVER,
 )
-def logs(*, name: str | None, stream: str, server: ServerFlags, **wanted: object) -> int:
+def logs(*, names: list[str], stream: str, server: ServerFlags, **wanted: object) -> int:
     """Print output; return 1 when a text was looked for and not found, 3 when not all of it is there."""
-    if stream not in {"stdout", "stderr", "both"}:
-        raise UsageError("Invalid value for --stream: stdout, stderr or both")
+    if len(names) > 1 and wanted["follow"]:
+        raise UsageError("--follow is about one process; `outlive logs -f` alone follows all services")
+    if wanted["timestamps"] and (wanted["grep"] is not None or server.as_json or not names):
+        raise UsageError("--timestamps is about the output of a process: name it, without --grep and --json")
     if wanted["grep"] is None and (wanted["context"] or wanted["ignore_case"]):
         raise UsageError("--context and --ignore-case are about the lines of --grep TEXT")
     # Every other parameter has the name of a field of `LogView`.
     if wanted["unfiltered"] and (wanted["follow"] or stream == "stderr"):
         raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")
     view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
-    if name is None:
+    if not names:
         from outlive.cli.services.project_file import find_file  # noqa: PLC0415 -- start-up time
 
         if find_file(working_folder()) is not None and (code := _show_services(view, server)) is not None:
             return code
-        name = LAST
-    return _show(layout_of(server.state_dir), name, view, server)
+        names = [LAST]
+    codes = []
+    for name in names:
+        if len(names) > 1:
+            say(f"==> {name} <==")
+        codes.append(_show(layout_of(server.state_dir), name, view, server))
+    return max(codes)
 
 
 def _show_services(view: LogView, server: ServerFlags) -> int | None:
