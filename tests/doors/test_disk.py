@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from outlive.client import Client
+from outlive.client.results import DiskPart, DiskReport, DiskRule, ProjectDisk
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
-from outlive.operations.answers import DiskUsageAnswer, RetentionRule
+from outlive.operations.answers import DiskShare, DiskUsageAnswer, ProjectShare, RetentionRule
 from tests.docs.wire import Wire
 from tests.doors.starts import REFUSED, command_tools, json_rpc, lean, python_client, rest_door, shell_tool
 from tests.keeper.client import until
@@ -27,6 +28,17 @@ def served(tmp_path: Path) -> Iterator[OutliveServer]:
     """A server of a test's own, which keeps three that have ended."""
     with OutliveServer(tmp_path / "state", args=["--retention-count", "3", "--retention", "1h"]) as server:
         yield server
+
+
+def test_the_clients_types_have_the_members_of_the_answer() -> None:
+    """Issue 38, 4."""
+    for ours, theirs in (
+        (DiskReport, DiskUsageAnswer),
+        (ProjectDisk, ProjectShare),
+        (DiskPart, DiskShare),
+        (DiskRule, RetentionRule),
+    ):
+        assert [*ours.__annotations__] == [*theirs.__struct_fields__]
 
 
 def _seen(served: OutliveServer) -> DiskUsageAnswer:

@@ -19,6 +19,7 @@ from outlive.client.process import AsyncProcess, Process
 from outlive.client.results import (
     Completion,
     Copied,
+    DiskReport,
     FinishedRun,
     FoundLine,
     FoundLines,
@@ -65,6 +66,7 @@ __all__ = [
     "ConfigInvalid",
     "Copied",
     "Cursor",
+    "DiskReport",
     "Events",
     "FinishedRun",
     "Follow",

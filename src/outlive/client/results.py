@@ -6,7 +6,7 @@ Values only; `messages` reads them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError
@@ -365,3 +365,47 @@ class Copied:
     kept: int
     sent_bytes: int
     left_out: tuple[LeftOut, ...]
+
+
+class DiskPart(TypedDict):
+    """What processes of one state take."""
+
+    processes: int
+    bytes: int
+
+
+class ProjectDisk(TypedDict):
+    """What a project's processes take; `project` None is what belongs to none."""
+
+    project: str | None
+    processes: int
+    running: int
+    bytes: int
+    reclaimable_bytes: int
+    states: dict[str, DiskPart]
+
+
+class DiskRule(TypedDict):
+    """One part of the retention rule: `limit` None is none, `next_at` ISO 8601."""
+
+    rule: str
+    limit: int | None
+    used: int
+    processes: int
+    bytes: int
+    next_at: str | None
+
+
+class DiskReport(TypedDict):
+    """What takes the state folder's disk, with the members of GET /v1/disk (docs/rest.md)."""
+
+    processes: int
+    running: int
+    bytes: int
+    reclaimable_bytes: int
+    states: dict[str, DiskPart]
+    projects: list[ProjectDisk]
+    own_bytes: int
+    free_bytes: int
+    total_bytes: int
+    retention: list[DiskRule]

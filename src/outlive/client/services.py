@@ -9,11 +9,11 @@ Searching the output of all processes: `AsyncOutputs`, and `Outputs`, which bloc
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_found, read_stacks
-from outlive.client.results import FoundLines, StackInfo
+from outlive.client.results import DiskReport, FoundLines, StackInfo
 from outlive.client.runtime import blocking, run
 
 _Stacks = list[StackInfo]
@@ -134,13 +134,12 @@ class AsyncServerFacts:
     def __init__(self, link: Link) -> None:
         self._link = link
 
-    async def disk(self) -> Mapping[str, Any]:
+    async def disk(self) -> DiskReport:
         """Return what takes the state folder's disk, by project and state, and what retention will remove.
 
-        The members are those of GET /v1/disk (docs/rest.md); every folder is looked at, which takes half a
-        second for ten thousand.
+        Every folder is looked at, which takes half a second for ten thousand.
         """
-        return await self._link.request("disk", {})
+        return cast("DiskReport", await self._link.request("disk", {}))
 
     async def statistics(self, /, **span: object) -> Mapping[str, Any]:
         """Return starts, ends and failures in a span of time, and when no server ran.

@@ -110,11 +110,10 @@ def sentence(one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: dateti
             left_s = 0.0 if one.until is None else (one.until - (now or datetime.now(UTC))).total_seconds()
             return f"{_end(one)}; starts again in {max(0.0, left_s):.1f} s (restart {one.restarts + 1})"
         case "failed":
-            return f"failed: {_end(one)}"
-        case "stopped" if one.exit_code is not None or one.exit_signal is not None:
-            return f"stopped: {_end(one)}"
+            has_end = one.exit_code is not None or one.exit_signal is not None
+            return f"failed ({_end(one)})" if has_end else f"failed: {_end(one)}"
         case "done":
-            return "done: exit code 0"
+            return "finished"
         case "waiting":
             late = [name for name in one.after if name in others and not _is_there(others[name])]
             return f"waits for {', '.join(late)}" + (", in vain" if one.is_blocked else "")
@@ -132,7 +131,7 @@ def _is_there(one: ServiceInfo) -> bool:
 
 def _end(one: ServiceInfo) -> str:
     if one.exit_code is not None:
-        return f"exit code {one.exit_code}"
+        return f"exit {one.exit_code}"
     if one.exit_signal is not None:
         return short_signal(one.exit_signal)
     return (one.error or "it ended").rstrip(".")
