@@ -354,7 +354,7 @@ def test_what_a_person_stops_by_its_process_stays_stopped(project: Path, served:
     [
         (None, ["outlive.processes.toml", "Procfile"]),
         ("[services.web]\ncomand='x'", ["line 2", "'comand'", "Did you mean 'command'"]),
-        ("[services.cache1]\ncommand='x'", ["line 1", "'cache1' looks like an id", "'cache-1'"]),
+        ("[services.p7]\ncommand='x'", ["line 1", "'p7' looks like an id", "'p-7'"]),
         ("[services.web]\ncommand='x'\nafter='wbe'", ["line 3", "'wbe'", "Did you mean 'web'"]),
     ],
 )

@@ -81,10 +81,10 @@ def test_a_whole_file_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("[services.web.ready]\nhtpp = 'x'", ["line 2", "'htpp'", "'http'"]),
         ("[service.web]\ncommand = 'a'", ["line 1", "'service'", "'services'"]),
         ("[services.web]\n\nfolder = 'a'", ["line 1", "services.web", "command"]),
-        ("[services.web]\ncommand = 7", ["line 2", "services.web", "command", "expected"]),
+        ("[services.web]\ncommand = 7", ["line 2", "services.web", "command", "is needed"]),
         ("[services.web]\ncommand = 'a'\nlimits = { memory = 'much' }", ["line 3", "services.web.limits.memory"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("[services.web]\ncommand = 'a'\nlimits = { memry = '1G' }", ["line 3", "memry", "memory"]),
-        ("[services.web]\ncommand = 'a'\n[services.cache1]\ncommand = 'b'", ["line 3", "cache1", "id"]),
+        ("[services.web]\ncommand = 'a'\n[services.p7]\ncommand = 'b'", ["line 3", "p7", "id"]),
         ("[services.web]\ncommand = 'a'\ngrace = 'soon'", ["line 3", "services.web.grace", "time"]),
         ("[services.web]\ncommand='a'\n[services.web.backoff]\nfirst='x'", ["line 4", "backoff.first", "time"]),  # noqa: E501 -- cut nowhere better: a table, or another program's text
         ("[services.web]\ncommand='a'\nrestart='never'", ["line 3", "restart", "never"]),
