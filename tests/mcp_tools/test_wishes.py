@@ -15,6 +15,7 @@ import pytest
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, ToolSettings
 from outlive.frontends.mcp.tools.calls import Project
+from outlive.frontends.mcp.tools.lean_answers import runnable
 from tests.mcp_tools.calling import a_caller, answer, say, short_id
 from tests.support.processes import Gate
 
@@ -161,4 +162,9 @@ async def test_a_program_that_an_answer_names_is_one_that_the_host_can_run(
     assert found is not None
     program = shlex.split(found[1])[0]
     assert program == "outlive" if has_path else os.access(program, os.X_OK)
+    # So do hints, and what a person has to do.
+    assert await runnable(caller, "`outlive policy check` tells: outlive approve x") == (
+        f"`{found[1]} policy check` tells: {found[1]} approve x"
+    )
+    assert await runnable(caller, "outlive needs Linux.") == "outlive needs Linux."
     await say(toolbox, "stop", caller, ids=["p1"])

@@ -132,7 +132,7 @@ def test_claude_code_is_woken_by_a_background_command() -> None:
     """Where no way is known, none is named."""
     wake = host_of("claude-code").wake
     assert wake is not None
-    assert wake.format(id="p3", outlive="outlive") == "run `outlive wait p3` as a background Bash command"
+    assert wake.format(id="p3") == "run `outlive wait p3` as a background Bash command"
     assert [host.name for host in HOSTS if host.wake] == ["Claude Code"]
 
 

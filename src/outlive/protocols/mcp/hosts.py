@@ -50,8 +50,8 @@ class McpHost:
         sends_progress_token: Whether its `tools/call` carries `_meta.progressToken`.
         cancels_with_reason: The reason of its `notifications/cancelled` at a time-out. `None`: not known, or
             it sends no notice.
-        wake: How its model can be woken by the end of a process `{id}`, for `str.format`, with the program
-            `{outlive}`. `None`: no way is known.
+        wake: How its model can be woken by the end of a process `{id}`, for `str.format`. `None`: no way is
+            known.
         source: Where the facts come from.
     """
 
@@ -78,7 +78,7 @@ HOSTS = (
         limit_s=300.0,
         restarts_at_progress=True,
         sends_progress_token=True,
-        wake="run `{outlive} wait {id}` as a background Bash command",
+        wake="run `outlive wait {id}` as a background Bash command",
         source="npm: @anthropic-ai/claude-code 2.1.197; https://github.com/vfarcic/dot-ai/pull/708",
     ),
     # claude.ai in a browser has the same name. Progress does not help (anthropics/claude-code#58687). Some

@@ -24,7 +24,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.redactions import hidden_words
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
-from outlive.frontends.mcp.tools.calls import Outcome
+from outlive.frontends.mcp.tools.calls import Caller, Outcome
 from outlive.frontends.mcp.tools.output.all_output import AllFound
 from outlive.frontends.mcp.tools.pages import LeanPage
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
@@ -40,6 +40,7 @@ from outlive.server.shown_output import duration_s
 # process.
 _MOST_MINUTES = 30  # between two looks at a process that has no news
 
+_OUTLIVE = re.compile(r"(`|: )outlive (?=[a-z])")  # a command line that a text of ours names
 # After so long an answer stands alone: of what was asked for nothing is near it any more.
 _ALONE_S = 30.0
 # What programs say that ask at a terminal and have none.
@@ -120,12 +121,11 @@ async def show(
         is_asking = any(_NO_TERMINAL.search(line.text) for line in page.excerpt.lines[-_LAST_LINES:])
         following = following or (_TERMINAL_HINT if is_asking else "")
     if not note and reason is not None and not process.is_complete:
-        project = call.caller.project
-        path = None if project is None else project.env.get("PATH")
-        outlive = await asyncio.to_thread(_outlive_program, path)
-        following = _next(
-            process, reason, host_of(call.caller.client), outlive=outlive, idle_waits=idle_waits
-        )
+        following = _next(process, reason, host_of(call.caller.client), idle_waits=idle_waits)
+    # What a person has to do (`ProcessRecord.hint`) stands below the header.
+    state, *rest = first.split("\n", 1)
+    first = "\n".join([state, *[await runnable(call.caller, one) for one in rest]])
+    following = await runnable(call.caller, following)
     parts = [first, text or nothing, following]
     return Outcome(text="\n".join(filter(None, parts)))
 
@@ -140,6 +140,18 @@ def shown_before(process: Process, start: Cursor) -> str:
     return f"[its output was shown before: {call} shows it again]"
 
 
+async def runnable(caller: Caller, text: str) -> str:
+    """Return a text of ours with its command lines of outlive as the caller's host can run them.
+
+    Cancellation: safe.
+    """
+    if _OUTLIVE.search(text) is None:
+        return text
+    path = None if caller.project is None else caller.project.env.get("PATH")
+    program = await asyncio.to_thread(_outlive_program, path)
+    return _OUTLIVE.sub(lambda found: f"{found[1]}{program} ", text)
+
+
 def _outlive_program(path: str | None) -> str:
     """Return how a shell with this PATH (None: this server's own) runs outlive: by its path where PATH does
     not lead to it, as after an installation into a venv.
@@ -152,7 +164,7 @@ def _outlive_program(path: str | None) -> str:
     return f"{shlex.quote(sys.executable)} -P -m outlive"
 
 
-def _next(process: Process, reason: Reason, host: McpHost, *, outlive: str, idle_waits: int) -> str:
+def _next(process: Process, reason: Reason, host: McpHost, *, idle_waits: int) -> str:
     """Return what a model does best about a process that goes on; empty where that is known.
 
     Asking again and again is the dearest way to wait: where a host can be woken, that is named, and a model
@@ -164,15 +176,11 @@ def _next(process: Process, reason: Reason, host: McpHost, *, outlive: str, idle
     )  # a user may type it in any folder, and a short id counts in its project's
     if process.state is State.QUEUED:
         return ""
-    waking = (
-        ""
-        if host.wake is None
-        else f"; to be notified when it ends, {host.wake.format(outlive=outlive, id=typed)}"
-    )
+    waking = "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
     match reason:
         case "question" if process.waiting == "password":
             return (
-                f"[it asks for a password: have the user run `{outlive} answer {typed}`, which does not "
+                f"[it asks for a password: have the user run `outlive answer {typed}`, which does not "
                 "show it to you, "
                 f'and call wait(ids=["{name}"]); or send(id="{name}", text="…\\n")]'
             )

@@ -24,6 +24,7 @@ from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools.lean_answers import runnable
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.frontends.mcp.tools.waits import patience_of
@@ -275,6 +276,8 @@ class Toolbox:
             outcome = await tool.answer(tool_call, asked)
         except OutliveError as error:
             error.hint = hint_for(error, self._words[tool.name])
+            if tool.is_for_models:
+                error.hint = await runnable(caller, error.hint)
             self.engine.redaction.finish(error)
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
