@@ -4,6 +4,7 @@ Letter case is ignored. A wish is met by its text or by the regular expression t
 begins inside a word, since `ready` is not what "address already in use" says, and both may end in one.
 """
 
+import contextlib
 import re
 
 from outlive.protocols.output.pattern import compile_lines
@@ -11,8 +12,9 @@ from outlive.protocols.plain import without_escapes
 
 # What stands before a wish: the edge of a word, or anything but a part of one.
 _NOT_INSIDE_A_WORD = r"(?:\b|^|\W)"
-# "[y/N]", "...", "$ ": as regular expressions they are met by nearly anything, and are meant as they stand.
-_NEVER_A_PATTERN = re.compile(r"[^\w*+\\]*(?:\[[^\]]*\][^\w*+\\]*)?")
+# "[y/N]", "...", "$ ", "Continue?": as regular expressions they are met by much else, and are meant as they
+# stand.
+_NO_PATTERN = re.compile(r"[^\w*+\\]*(?:\[[^\]]*\][^\w*+\\]*)?|.*\w\?(?:\s.*)?", re.DOTALL)
 
 
 class AwaitedText:
@@ -24,16 +26,12 @@ class AwaitedText:
         self.text = text
         literal = re.escape(text.strip("\r\n"))
         forms = [f"{literal}|{text}", literal]
-        if _NEVER_A_PATTERN.fullmatch(text):
-            forms = forms[1:]
-        for form in forms:
-            try:
+        for form in forms[1:] if _NO_PATTERN.fullmatch(text) else forms:
+            with contextlib.suppress(ValueError):
                 # No capitals count: servers say "Listening", and models ask for "listening".
                 self._compiled = compile_lines(f"{_NOT_INSIDE_A_WORD}(?:{form})", is_case_sensitive=False)
-            except ValueError:
-                continue
-            return
-        raise AssertionError("a literal is a regular expression")
+                if self._compiled.search(b"") is None:  # else any output would meet it
+                    return
 
     def is_in(self, data: bytes) -> bool:
         """Tell whether output has it, as it was written or as a terminal shows it."""
