@@ -165,3 +165,10 @@ def test_numbers_of_an_environment_stay_as_they_were_written() -> None:
     run = _TOOLS["run"]
     asked = read_arguments({"command": "x", "env": {"V": 3.0, "W": 3}}, run.arguments, listed=run.listed)
     assert msgspec.to_builtins(asked)["env"] == {"V": "3.0", "W": "3"}
+
+
+def test_a_model_is_shown_one_way_to_end_a_process() -> None:
+    """S4.13."""
+    (control,) = [tool.definition() for tool in TOOL_SETS["lean"] if tool.name == "control"]
+    assert "cancel" not in str(control)
+    assert all(word in str(control) for word in ("pause", "resume", "signal"))

@@ -248,7 +248,7 @@ def test_ids_are_taken_in_any_form(
 def test_actions_have_the_names_that_other_tools_give_them(sent: str, taken: str) -> None:
     assert _read(lean.ControlArguments, id=3, action=sent) == lean.ControlArguments(
         id="p3",
-        action=taken,  # type: ignore[arg-type] # one of the closed set by name
+        action=taken,
     )
 
 

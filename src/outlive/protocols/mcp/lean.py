@@ -165,11 +165,8 @@ class ControlArguments(_Lean, kw_only=True, frozen=True):
     """`control`."""
 
     id: str
-    # Models have `stop` for a cancel, and are not shown two ways.
-    action: Annotated[
-        Literal["pause", "resume", "cancel", "signal"],
-        Meta(extra_json_schema={"enum": ["pause", "resume", "signal"]}),
-    ]
+    # A cancel is taken, too (`lenient`); models have `stop` for it, and are not shown two ways.
+    action: Annotated[str, Meta(extra_json_schema={"enum": ["pause", "resume", "signal"]})]
     signal: Annotated[
         int | str | None, Meta(description="INT, HUP …", extra_json_schema={"type": "string"})
     ] = None

@@ -373,8 +373,15 @@ def _several(value: object) -> list[object]:
 
 
 def _acted(value: object) -> object:
+    """Return what a control does.
+
+    Raises:
+        InvalidRequest: It is none of its actions.
+    """
     word = value.strip().lower() if isinstance(value, str) else value
-    return _ACTIONS.get(word, word) if isinstance(word, str) else value
+    action = _ACTIONS.get(word, word) if isinstance(word, str) else value
+    _check_choice("action", action, ("pause", "resume", "signal", "cancel"))
+    return action
 
 
 def _bounded(value: object) -> object:
