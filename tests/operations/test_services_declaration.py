@@ -35,7 +35,7 @@ def _services(**after: list[str]) -> dict[str, ServiceRequest]:
         ({"command": "a", "ready": {"exit": True}, "restart": "always"}, "always"),
         ({"command": "a", "restart": "sometimes"}, "sometimes"),
         ({"command": "a", "stop_signal": "NOPE"}, "NOPE"),
-        ({"command": "a", "grace": -1}, ">= 0"),
+        ({"command": "a", "grace": -1}, "from 0"),
         ({"command": "a", "folder": "relative"}, "folder"),
         ({"command": "a", "comand": "b"}, "comand"),
     ],
