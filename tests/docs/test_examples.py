@@ -85,7 +85,7 @@ async def test_the_following_example_shows_a_command_and_comes_back_to_it(
     again = await _run(tmp_path, f"client_follow.py --attach {first.split()[1]}", **state)
     assert (again.returncode, again.stdout, again.stderr) == (4, ran.stdout, ran.stderr)
     missing = await _run(tmp_path, "client_follow.py --attach nothing", **state)
-    assert (missing.returncode, "Use list" in missing.stderr) == (1, True)
+    assert (missing.returncode, "List the processes" in missing.stderr) == (1, True)
 
 
 async def test_the_job_queue_runs_each_job_once_however_often_it_is_called(
