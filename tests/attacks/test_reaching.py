@@ -175,7 +175,7 @@ class _Scene:
         self._client.request("POST", "/mcp", body=json.dumps(body).encode(), headers=headers)
 
     def _active(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("GET", "/v1/processes?active=true&limit=100").body["processes"]
+        found: list[dict[str, Any]] = self.ask("GET", "/v1/processes?state=active&limit=100").body["processes"]
         return found
 
     def attack(self, profile: str, folder: Path) -> dict[str, str]:

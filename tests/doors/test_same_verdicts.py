@@ -97,7 +97,7 @@ _STARTS: dict[str, tuple[dict[str, Any], str]] = {
     "a terminal without rows": ({"command": "true", "pty": True, "rows": 0}, _BAD),
     "a terminal that is too wide": ({"command": "true", "pty": True, "cols": 65536}, _BAD),
     "a terminal of half a row": ({"command": "true", "pty": True, "rows": 2.5}, _BAD),
-    "a terminal that is a text": ({"command": "true", "pty": "yes"}, _BAD),
+    "a terminal that is a text": ({"command": "true", "pty": "maybe"}, _BAD),
     "one stream": ({"command": "true", "merge": True}, ACCEPTED),
     "a terminal and one stream": ({"command": "true", "pty": True, "merge": True}, _BAD),
     "an input": ({"command": "true", "stdin": "pipe"}, ACCEPTED),
