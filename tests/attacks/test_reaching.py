@@ -175,7 +175,8 @@ class _Scene:
         self._client.request("POST", "/mcp", body=json.dumps(body).encode(), headers=headers)
 
     def _active(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("GET", "/v1/processes?state=active&limit=100").body["processes"]
+        answer = self.ask("GET", "/v1/processes?state=active&limit=100")
+        found: list[dict[str, Any]] = answer.body["processes"]
         return found
 
     def attack(self, profile: str, folder: Path) -> dict[str, str]:

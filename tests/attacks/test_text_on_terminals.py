@@ -31,7 +31,8 @@ _FOLDER_NAME = HOSTILE.replace("/", "")  # of a folder or a file
 _ASKED = """
 ps --all | ps -q | ps web | inspect web old | stats --no-stream | stats --no-stream web | df | search word
 search forged | wait loud | wait old | wait web --timeout 0.1 | tag web a=b | send web yes | answer web
-pause web | resume web | signal HUP web | rename web WORD | logs old web | attach old | rerun old | restart web | approvals
+pause web | resume web | signal HUP web | rename web WORD | logs old web
+attach old | rerun old | restart web | approvals
 deny nothing | approve nothing | cp /etc/hostname local:/tmp | cp PLACE/from PLACE/to | ui --print
 up -d --timeout 1 | up -d --no-wait | down --timeout 1 | run -d -- true | run -- PLACE/nothing
 run --need cpu=1 -d -- true | logs old

@@ -64,7 +64,7 @@ def test_open_means_the_same(server: OutliveServer) -> None:
 
 def test_what_cannot_be_opened_is_said(server: OutliveServer, tmp_path: Path) -> None:
     wrong = run_outlive("ui", "--scope", "everything", state_dir=server.state_dir)
-    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
     none = run_outlive("ui", "--no-start", state_dir=tmp_path / "nowhere")
     assert none.returncode == 1
     assert "No server runs" in none.stderr

@@ -111,8 +111,8 @@ class AuditedControls:
         self, process_id: str | None, begin: Cursor | None = None, end: Cursor | None = None
     ) -> None:
         """Let the caller see secrets once, and return when that is in the audit log (where the operator wants
-        one). A program of this machine that is shown what it has started itself, as `outlive run` is, looks
-        at nothing: the start is its entry.
+        one). A program of this machine that follows what it has started itself, as `outlive run` does, looks
+        at nothing that was kept: the start is its entry.
 
         Args:
             process_id: Whose output; None where it is what waits for approvals.
@@ -124,7 +124,7 @@ class AuditedControls:
             BackendUnavailable: `audit_unavailable`: it cannot be recorded, and must not be done.
         """
         check_raw(self.by)
-        if process_id is not None and await self._has_started(process_id):
+        if end is None and process_id is not None and await self._has_started(process_id):
             return
         places = (("from", begin), ("to", end))
         details = {name: str(place) for name, place in places if place is not None}

@@ -144,12 +144,12 @@ _OUTPUTS = frozenset({"stdout", "stderr"})
 def leave_behind(process: Process, cursor: Cursor, state_dir: str, delivery: Delivery) -> None:
     """See to it that what comes behind `cursor` reaches our stdout and stderr, if anything still can."""
     with contextlib.suppress(OutliveError, OSError):  # what they write stays in the log
-        if process.wait(_SETTLES_S, until="closed").is_closed:
-            # They have written in between.
-            while (page := process.read(cursor, raw=None)).items:
-                for item in page.items:
-                    delivery.take(item)
-                cursor = page.cursor
+        found = process.wait(_SETTLES_S, until="closed")
+        if found.is_closed:
+            if found.cursor != cursor:  # they have written in between
+                with process.follow(cursor, raw=None) as items:
+                    for item in items:
+                        delivery.take(item)
             return
         words = [*python_words(), "-m", __name__, state_dir, process.process_id, str(cursor)]
         os.posix_spawn(

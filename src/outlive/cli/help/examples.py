@@ -76,6 +76,7 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         ),
         "events": (("outlive events --event ended", "a line whenever a process ends"),),
         "tag": (("outlive tag p7 team=web draft-", "sets one, removes another"),),
+        "rename": (("outlive rename p7 web", "the name counts in its project"),),
         "rm": (("outlive rm p7", ""),),
         "prune": (
             ("outlive prune --dry-run", "what would go, and how much room that makes"),
