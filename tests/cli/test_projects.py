@@ -203,7 +203,7 @@ def test_shells_complete_short_ids_of_this_project(
     assert [name for name, _ in complete_words(["stop", *here, "p9", ""])] == ["p2", "p1"]
     assert dict(complete_words(["logs", *here, "p"]))["p2"] == offered[0][1]
     assert "\x1b" not in dict(complete_words(["logs", *here, "p"]))["p1"]
-    assert complete_words(["logs", *here, "p1", ""]) == []
+    assert complete_words(["attach", *here, "p1", ""]) == []
     assert complete_words(["logs", "--state-dir", str(tmp_path / "none"), ""]) == []
 
 

@@ -295,7 +295,7 @@ async def test_a_command_has_its_own_timeout_tags_and_group(toolbox: Toolbox) ->
         (_START, {"cmd": ["ls"]}, "cmd"),
         (_RUN, {"cmd": "ls", "wait_s": -1}, "wait_s"),
         ("terminate_process", {"pid": "12"}, "pid"),
-        ("terminate_process", {"64 bits": 10**30}, "pid"),
+        ("terminate_process", {"pid": 10**30}, "64 bits"),
         (_RUN, {"cmd": "echo \ud800"}, "surrogate"),
         ("terminate_process", {"pid": True}, "pid"),
         (_RUN, {"cmd": "ls", "cwd": "/no/such"}, "/no/such"),
