@@ -185,7 +185,7 @@ def test_ps_shows_short_ids_of_this_project_and_lists_it_alone_on_demand(
     rows = [row.split() for row in _in(project, served, "ps", "-a").stdout.splitlines()]
     assert rows[0][:3] == ["ID", "NAME", "STATE"]
     assert next(row for row in rows if row[-1] == "own")[:2] == [own.process_id[-6:], "p1"]
-    assert next(row for row in rows if row[-1] == "other")[:2] == [other.process_id[-6:], "exit"]
+    assert next(row for row in rows if row[-1] == "other")[:2] == [other.process_id[-6:], "finished"]
     assert _named(project / "below", served, "ps", "-a", "--project") == [own.process_id]
     shown = json.loads(_in(project, served, "ps", "-a", "--project", "--json").stdout)["processes"][0]
     assert (shown["short_id"], shown["project"], shown["key"]) == ("p1", str(project), None)

@@ -29,7 +29,7 @@ def test_what_starts_and_ends_elsewhere_is_seen_at_once(window: Browser, own_ser
     asking.start("sleep 60", name="begun-elsewhere")
     assert "running" in window.until_text("begun-elsewhere")
     asking("POST", "/v1/processes/begun-elsewhere/control", body={"action": "cancel"})
-    window.until_text("cancel")
+    window.until_text("stopped")
     own_server.kill()
     window.until_text("The server is away")
     own_server.start()
@@ -76,7 +76,7 @@ def test_a_process_is_paused_resumed_and_stopped_by_clicks(
     window.page.get_by_role("button", name="Stop clicked", exact=True).click()
     assert _state(own_server, "clicked") == "running", "once is a slip of the hand"
     window.page.get_by_role("button", name="Really Stop clicked", exact=True).click()
-    window.until_text("cancel")
+    window.until_text("stopped")
     expect(window.page.get_by_role("button", name="clicked")).to_have_count(0)
 
 

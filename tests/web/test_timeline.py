@@ -57,8 +57,8 @@ def test_a_day_is_one_sentence_what_failed_first_and_bars_that_lead_to_logs(
     window.until_text("3 shown")
     window.page.get_by_role("link", name="Timeline").click()
     shown = window.until_text("3 ended, 2 of them failed.")
-    assert "by itself, exit 3" in shown
-    assert "its time was up" in shown
+    assert "failed (exit 3)" in shown
+    assert "timed out" in shown
     assert shown.index("late") < shown.index("fine"), "what failed is said before everything else"
     bars = window.page.locator(_BARS)
     expect(bars).to_have_count(3)
