@@ -52,7 +52,7 @@ def test_a_filter_is_in_the_address_and_few_rows_are_drawn_of_many(
     window.page.get_by_role("searchbox", name="Filter").fill("kind=odd many-1")
     window.until_text("6 shown")
     assert window.place == "#/list?q=kind%3Dodd+many-1"
-    window.open(f"{address}#/list?q=many-79&state=done")
+    window.open(f"{address}#/list?q=many-79&state=finished")
     window.until_text("1 shown")
     expect(window.page.get_by_role("searchbox", name="Filter")).to_have_value("many-79")
     window.go("#/list?state=live")
