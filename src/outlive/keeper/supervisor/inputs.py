@@ -155,8 +155,8 @@ def _fits(process: ManagedProcess, data: bytes) -> bool:
     if not attributes[_LFLAG] & termios.ICANON:
         process.typed_bytes = 0
         return True
-    ends = {*b"\r\n", *b"".join(attributes[_CC][place] for place in _ENDS)}
-    first, *others = data.translate(bytes(10 if one in ends else 32 for one in range(256))).split(b"\n")
+    ends = b"\r" + b"".join(attributes[_CC][place] for place in _ENDS)
+    first, *others = data.translate(bytes.maketrans(ends, b"\n" * len(ends))).split(b"\n")
     sizes = [process.typed_bytes + len(first), *map(len, others)]
     if max(sizes) > _LONGEST_LINE_BYTES:
         return False
