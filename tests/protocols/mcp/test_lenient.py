@@ -317,3 +317,10 @@ def test_a_command_of_words_needs_no_shell() -> None:
 def test_keys_are_taken_by_the_names_that_models_give_them(sent: object, meant: list[str]) -> None:
     listed = _SHAPES[lean.SendArguments]
     assert accept_arguments({"id": "p1", "keys": sent}, lean.SendArguments, listed=listed)["keys"] == meant
+
+
+def test_a_refusal_does_not_repeat_a_secret() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        _read(lean.RunArguments, command="ls", env_secrets=["TOKEN", "hunter2"])
+    assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
+    assert "env_secrets" in caught.value.message
