@@ -18,7 +18,7 @@ from tests.attacks.pid_reuse import DOORS, KERNELS
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, run_outlive
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.walls, pytest.mark.thorough]
 
 _KEEPER = ("hello", "stop", "end", "retire")
 _DOORS = ("unix", "tcp", "tcp6")

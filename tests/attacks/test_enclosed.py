@@ -25,6 +25,8 @@ from tests.sandbox.ordinary import as_nobody, open_folder, ordinary_outlive
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, outlive_command
 
+pytestmark = pytest.mark.walls
+
 _DOORS = ("unix", "tcp", "tcp6")
 _KEEPER = ("hello", "stop", "end", "retire")
 _ROOT = Path(__file__).parents[2]

@@ -18,6 +18,8 @@ from tests.attacks.attacking import Requests, create_token
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
+pytestmark = pytest.mark.walls
+
 # Asks REST with the token that a file holds, or its own; prints the status and the error's slug.
 _ASK = """
 import http.client, json, os, sys

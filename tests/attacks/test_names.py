@@ -16,6 +16,8 @@ from tests.mcp_http.raw_caller import RawCaller
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.walls
+
 
 @pytest.mark.promise("W.names", "W.names.pid", "A.owner")
 def test_no_word_finds_another_principals_process(besieged: OutliveServer, gate: Gate) -> None:

@@ -12,6 +12,8 @@ from outlive.client import Client
 from tests.attacks.attacking import create_token
 from tests.support.server import OutliveServer, outlive_command
 
+pytestmark = pytest.mark.walls
+
 _REFUSED = "A process that outlive has started is not let in by its user alone."
 
 

@@ -23,6 +23,8 @@ from tests.sandbox import opening
 from tests.sandbox.ordinary import SYSTEM_PYTHON, open_folder, ordinary_outlive
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.walls
+
 _PROFILES = [Profile.WORKSPACE, Profile.OFFLINE, Profile.SEALED]
 _USERS = ["ours", pytest.param("an ordinary user", marks=pytest.mark.root("becomes a user"))]
 _BUSY = ("registry", "audit", "keeper.log", "server.log")  # these files change by themselves

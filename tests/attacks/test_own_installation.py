@@ -21,6 +21,8 @@ from tests.keeper.house import shim_program
 from tests.sandbox.ordinary import NOBODY, SYSTEM_PYTHON, as_nobody, open_folder, ordinary_outlive
 from tests.support.server import OutliveServer, end_keeper
 
+pytestmark = pytest.mark.walls
+
 _EVIL = "#!/bin/sh\ntouch {mark}\necho outlive-runner 1\n"
 
 

@@ -24,6 +24,8 @@ from tests.attacks.attacking import Requests, create_token
 from tests.escapes.scene import SYSTEM_PYTHON
 from tests.support.server import OutliveServer
 
+pytestmark = pytest.mark.walls
+
 _SCRIPT = Path(__file__).with_name("reaching.py")
 _IN_FLIGHT = "mcp notifications/cancelled"
 _ENDS = (

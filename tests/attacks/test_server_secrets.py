@@ -12,6 +12,8 @@ from tests.remote.pairs import wait_until
 from tests.support.fixtures import ServerFactory
 from tests.support.server import outlive_command, run_outlive
 
+pytestmark = pytest.mark.walls
+
 _SECRETS = {
     "OUTLIVE_NOTIFY_WEBHOOK": "http://127.0.0.1:9/the-servers",
     "OUTLIVE_NOTIFY_COMMAND": "/bin/true the-servers",

@@ -10,7 +10,7 @@ from tests.attacks.routes import PUBLIC, all_routes
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer
 
-pytestmark = pytest.mark.thorough
+pytestmark = [pytest.mark.walls, pytest.mark.thorough]
 
 _PROXY_HEADERS = [
     {"Forwarded": "for=192.0.2.1"},

@@ -22,7 +22,7 @@ from tests.sandbox.ordinary import CAN_BECOME, as_nobody
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer, outlive_command
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.walls, pytest.mark.thorough, pytest.mark.timeout(600)]
 
 _SCRIPT = Path(__file__).with_name("calling.py")
 _PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable

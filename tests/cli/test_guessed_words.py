@@ -2,11 +2,8 @@
 really run.
 """
 
-import os
 import re
 import shlex
-import signal
-import subprocess
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,14 +13,15 @@ import pytest
 from outlive.cli.help.aliases import ALIASES, FLAGS, SUGGESTIONS, of_screen, suggestion, translated
 from outlive.cli.program import PROGRAM, Verb, parameters_of
 from outlive.client import Client, OutliveError
+from tests.cli.forked_calls import forked_calls
 from tests.cli.guessed_words import FIRST_OF_HELP, GUESSES, Guess
-from tests.support.server import OutliveServer, outlive_command
+from tests.support.server import OutliveServer
 
 _ENOUGH = 0.85  # of the lines; the aim that was set
 # What is said of words of which nothing is known. All else that does not do what was meant misleads.
 _IS_BARE = re.compile(r"Error: (?:No such command '[^']*'|unrecognized arguments: \S+)\.$")
-_PATIENCE_S = 60.0
-_LOOK_S = 20.0  # at what goes on until it is interrupted
+_PATIENCE_S = 60
+_LOOK_S = 2  # at what goes on until it is interrupted
 _DESTRUCTIVE = ("kill", "stop", "rm", "prune", "uninstall", "deny")
 
 
@@ -48,60 +46,26 @@ def _prepare(client: Client, project: Path, guess: Guess) -> None:
         client.start("true", name="job", replace=True, project=str(project)).wait(_PATIENCE_S)
 
 
-def _ran(guess: Guess, folder: Path, environment: dict[str, str]) -> tuple[int | None, str]:
-    """Return exit code and output; of what goes on, the output until it has what is looked for."""
-    words = [*outlive_command(), *shlex.split(guess.line)]
-    process = subprocess.Popen(
-        words,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    if guess.code is not None:
-        said, _ = process.communicate(timeout=_PATIENCE_S)
-        return process.returncode, said.decode(errors="replace")
-    assert process.stdout is not None
-    found = b""
-    killer = subprocess.Popen(
-        ["sh", "-c", f"sleep {_LOOK_S:.0f}; kill -INT -{process.pid}"], start_new_session=True
-    )
-    try:
-        while piece := os.read(process.stdout.fileno(), 65536):
-            found += piece
-            if re.search(guess.shows, found.decode(errors="replace"), re.MULTILINE):
-                break
-    finally:
-        os.killpg(killer.pid, signal.SIGKILL)
-        killer.wait()
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.stdout.close()
-        process.wait()
-    return None, found.decode(errors="replace")
-
-
 def _missed(guesses: Sequence[Guess], server: OutliveServer, folder: Path) -> dict[Guess, str]:
     """Run lines in a project of their own; return those that are not met, with code and output."""
     project = folder / "repository"
     (project / ".git").mkdir(parents=True)
-    environment = {
-        **os.environ,
-        "OUTLIVE_STATE_DIR": str(server.state_dir),
-        "COLUMNS": "200",
-        "NO_COLOR": "1",
-    }
+    environment = {"OUTLIVE_STATE_DIR": str(server.state_dir), "COLUMNS": "200", "NO_COLOR": "1"}
     missed = {}
-    with Client(server.state_dir, start_server=False) as client:
+    with Client(server.state_dir, start_server=False) as client, forked_calls() as calls:
         for guess in guesses:
             _prepare(client, project, guess)
-            code, said = _ran(guess, project, environment)
-            said = said.rstrip("\n")
-            is_found = re.search(guess.shows, said, re.MULTILINE | re.DOTALL) is not None
-            if code != guess.code or not is_found:
-                missed[guess] = f"{code} {said[-300:]}"
+            goes_on = guess.code is None
+            done = calls.call(
+                shlex.split(guess.line),
+                env=environment,
+                cwd=project,
+                patience_s=_LOOK_S if goes_on else _PATIENCE_S,
+            )
+            said = (done.out + done.err).rstrip("\n")
+            is_met = goes_on or done.code == guess.code
+            if not is_met or re.search(guess.shows, said, re.MULTILINE | re.DOTALL) is None:
+                missed[guess] = f"{done.code} {said[-300:]}"
     print(f"{len(guesses) - len(missed)} of {len(guesses)} guessed lines are met")
     print("\n".join(f"{guess.program} {guess.line}: {said!r}" for guess, said in missed.items()))
     return missed
