@@ -129,6 +129,25 @@ def test_without_the_operators_rules_no_server_starts(tmp_path: Path) -> None:
         assert _server_pid(server.state_dir) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("OUTLIVE_DENY", "'x", "a rule has no quotes"),
+        ("OUTLIVE_REDACT_EXTRA", "(", "a parenthesis is not closed"),
+        ("OUTLIVE_JSONRPC_PORT", "abc", "a port is a number"),
+    ],
+)
+def test_a_setting_that_lets_no_server_start_is_said_by_who_starts_it(
+    state_dir: Path, name: str, text: str, says: str
+) -> None:
+    """It was started again and again for half a minute, and then said to be missing."""
+    said = _outlive("ps", state_dir=state_dir, **{name: text})
+    assert said.returncode == 1
+    assert said.stderr.count("starting the server") == 1
+    assert "The server does not start: " in said.stderr
+    assert says in said.stderr
+
+
 @pytest.mark.thorough
 @pytest.mark.promise("C.owner.rules")
 def test_a_project_may_tighten_what_the_operator_said_and_no_more(tmp_path: Path) -> None:
