@@ -324,6 +324,7 @@ class Application:
             connections=self._jsonrpc.open_count + self._terminal.open_count,
             approvals=len(self._engine.approvals),
             questions=sum(process.is_asking for process in live),
+            free_bytes=self._engine.disk.free_bytes,
             telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )
 

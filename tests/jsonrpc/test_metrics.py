@@ -52,6 +52,7 @@ async def test_metrics_tell_starts_ends_bytes_latencies_and_the_keepers_recovery
         assert before["outlive_exits_total", ("none", "failed", "exited")] == 1
         assert before["outlive_output_bytes_total", ("stdout",)] == 5 + 6
         assert before["outlive_output_bytes_total", ("stderr",)] == 3
+        assert before["outlive_state_free_bytes", ()] > 0
         assert before["outlive_connections", ()] == 1
         assert before["outlive_subscribers", ()] == 1
         assert before["outlive_subscriber_lag_bytes", ()] == 0

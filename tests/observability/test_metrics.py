@@ -54,6 +54,7 @@ def test_events_are_counted() -> None:
         connections=4,
         approvals=2,
         questions=1,
+        free_bytes=5,
     )
     samples = _samples(metrics, view)
     assert samples["outlive_processes", ("running",)] == 2
@@ -67,6 +68,7 @@ def test_events_are_counted() -> None:
     assert (samples["outlive_subscribers", ()], samples["outlive_subscriber_lag_bytes", ()]) == (3, 11)
     assert samples["outlive_connections", ()] == 4
     assert (samples["outlive_approvals", ()], samples["outlive_questions", ()]) == (2, 1)
+    assert samples["outlive_state_free_bytes", ()] == 5
     assert samples["outlive_keeper_recovery_seconds_count", ()] == 1
     assert samples["outlive_keeper_recovery_seconds_bucket", ("0.1",)] == 0
     assert samples["outlive_keeper_recovery_seconds_bucket", ("0.2",)] == 1

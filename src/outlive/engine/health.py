@@ -39,6 +39,7 @@ class DiskWatch:
         self._identity: tuple[int, int] | None = None
         self._turn = asyncio.Lock()
         self._found: Degraded | None = None
+        self.free_bytes = 0  # of the file system, for this user, at the last look
 
     @property
     def degraded(self) -> Degraded | None:
@@ -126,6 +127,9 @@ class DiskWatch:
             if not os.path.isdir(folder):
                 with contextlib.suppress(OSError):
                     os.makedirs(folder, mode=0o700, exist_ok=True)
+        with contextlib.suppress(OSError):
+            disk = os.statvfs(self._root)
+            self.free_bytes = disk.f_bavail * disk.f_frsize
         return probe(self._root) if is_doubtful else look_at(self._root)
 
 

@@ -123,6 +123,7 @@ def _output(metrics: Metrics, view: LiveView) -> Iterator[Family]:
     yield _level("outlive.connections", "WebSocket clients.", view.connections, unit="{connection}")
     about = "Followers of a process's output."
     yield _level("outlive.subscribers", about, view.subscribers, unit="{subscriber}")
+    yield _level("outlive.state_free", "Free on the state folder's disk.", view.free_bytes, unit="By")
     about = "Output that the slowest WebSocket follower has not been sent yet."
     yield _level("outlive.subscriber_lag", about, view.lag_bytes, unit="By")
 
