@@ -91,6 +91,7 @@ def _libraries(into: Path) -> Path:
     return into
 
 
+@pytest.mark.rare  # two wheels, two environments and an upgrade: once for a release
 @pytest.mark.promise("A.upgrade")
 def test_the_drill_goes_there_and_back_without_a_byte_missing(tmp_path: Path) -> None:
     (script,) = blocks(_TEXT, "sh")

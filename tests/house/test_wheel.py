@@ -199,6 +199,7 @@ def test_an_installer_takes_the_wheel_of_its_machine(
     assert (into / _NATIVE / "bin").exists()
 
 
+@pytest.mark.rare  # builds everything twice: once for a release
 def test_the_same_sources_make_the_same_bytes_elsewhere_and_later(built: Path, tmp_path: Path) -> None:
     """A copy at another path, with other times and modes, by another run."""
     with tarfile.open(next(built.glob("*.tar.gz"))) as archive:
