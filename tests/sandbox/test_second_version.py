@@ -28,11 +28,15 @@ echo "the first program runs"
 export PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin HOME=/tmp/home LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 mount -t proc proc /proc
 mount -t sysfs sys /sys
-mount -t tmpfs tmpfs /tmp
 mount -t tmpfs tmpfs /dev
+mkdir /dev/repository
+mount --bind {repository} /dev/repository
+mount -t tmpfs tmpfs /tmp
 mknod -m 666 /dev/null c 1 3; mknod -m 666 /dev/zero c 1 5; mknod -m 666 /dev/full c 1 7
 mknod -m 666 /dev/random c 1 8; mknod -m 666 /dev/urandom c 1 9; mknod -m 666 /dev/tty c 5 0
 mount -t tmpfs tmpfs /var/tmp
+mkdir -p {repository}
+mount --bind /dev/repository {repository}
 mkdir /tmp/home /dev/shm /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts -o newinstance,ptmxmode=0666
