@@ -60,7 +60,7 @@ def _as_on_a_bare_machine(folder: Path) -> dict[str, str]:
     return passed_on | own | {"OUTLIVE_STATE_DIR": str(folder / "s"), "OUTLIVE_CONFIG": os.devnull}
 
 
-@pytest.mark.slow
+@pytest.mark.rare  # fetches a compiler of 100 MB and compiles with it: minutes
 @pytest.mark.timeout(2000)
 def test_neither_setup_nor_a_command_needs_a_compiler(tmp_path: Path) -> None:
     """All of `make setup`: which of its steps would want one is what nobody knows beforehand."""

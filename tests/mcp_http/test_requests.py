@@ -4,10 +4,12 @@ And what refuses say.
 """
 
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import anyio
@@ -397,7 +399,8 @@ def test_no_member_of_an_odd_type_upsets_the_door(
     name = params.get("name") or params.get("uri") or params.get("taskId")
     if name is not None:
         headers["Mcp-Name"] = name
-    for odd in _changed(message):
+    # A quarter of the thousands, another one in each process: the message of a failure names the case.
+    for odd in islice(_changed(message), os.getpid() % 4, None, 4):
         answer = caller.post(odd, headers=headers)
         assert 200 <= answer.status < 500, (odd, answer)
         assert b"Something went wrong" not in answer.body, (odd, answer)

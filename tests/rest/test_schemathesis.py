@@ -56,7 +56,7 @@ def test_a_few_requests_of_every_kind_are_answered_as_documented(
 @pytest.mark.slow
 @pytest.mark.timeout(_PATIENCE_S + 20)
 def test_many_requests_are_answered_as_documented(harmless: RestCaller, tmp_path: Path) -> None:
-    _run(harmless, tmp_path, "--phases", "examples,coverage,fuzzing", "--max-examples", "25")
+    _run(harmless, tmp_path, "--phases", "examples,coverage,fuzzing", "--max-examples", "8")
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_many_requests_about_a_real_process_are_answered_as_documented(
     _run(
         harmless,
         tmp_path,
-        *("--phases", "examples,coverage,fuzzing", "--max-examples", "25", "--exclude-method", "DELETE"),
+        *("--phases", "examples,coverage,fuzzing", "--max-examples", "8", "--exclude-method", "DELETE"),
         parameters=f'"path.process_id" = "{process_id}"\n',
     )
 
@@ -83,7 +83,7 @@ def test_many_requests_about_a_real_terminal_are_answered_as_documented(tmp_path
         _run(
             rest,
             tmp_path,
-            *("--phases", "examples,coverage,fuzzing", "--max-examples", "15", "--exclude-method", "DELETE"),
+            *("--phases", "examples,coverage,fuzzing", "--max-examples", "8", "--exclude-method", "DELETE"),
             *("--include-path-regex", "^/v1/terminals/"),
             parameters=f'"path.terminal_id" = "{terminal_id}"\n',
             # a Ctrl-S typed at random stops the terminal: what is typed next waits for 30 s
