@@ -49,11 +49,8 @@ pid_t fork_with_pidfd(int *pidfd)
     pid_t pid = (pid_t)syscall(SYS_clone, CLONE_WITH_PIDFD | SIGCHLD, NULL, pidfd, NULL, NULL);
     if (pid < 0 && errno == EINVAL)
         pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* kernel < 5.2, or an emulated one */
-    if (pid > 0 && *pidfd < 0) {
+    if (pid > 0 && *pidfd < 0)
         *pidfd = open_pidfd(pid); /* only we reap it, so the pid is still this child's */
-        if (*pidfd < 0)
-            *pidfd = -1;
-    }
     return pid;
 }
 
@@ -217,9 +214,9 @@ bool read_stat(pid_t pid, struct stat_line *line)
     char *end = strrchr(text, ')'); /* the name before it may hold anything */
     if (end == NULL)
         return false;
-    /* proc(5): state, ppid, then fifteen numbers (pgrp to nice) before num_threads. */
-    if (sscanf(end + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld", &line->state, &parent,
-               &line->threads) != 3)
+    /* proc(5): state, ppid, then fifteen numbers (pgrp to nice) before num_threads, itrealvalue and starttime. */
+    if (sscanf(end + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld %*s %llu", &line->state,
+               &parent, &line->threads, &line->ticks) != 4)
         return false;
     line->parent = parent;
     return true;
@@ -227,15 +224,9 @@ bool read_stat(pid_t pid, struct stat_line *line)
 
 unsigned long long start_ticks(pid_t pid)
 {
-    char path[32], text[512]; /* the 22nd field ends before its 500th byte, however large they all are */
+    struct stat_line line;
 
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (read_small(path, text, sizeof text) <= 0)
-        return 0;
-    char *field = strrchr(text, ')'); /* the name before it may hold anything */
-    for (int number = 2; field != NULL && number < 22; number++)
-        field = strchr(field + 1, ' ');
-    return field == NULL ? 0 : strtoull(field, NULL, 10);
+    return read_stat(pid, &line) ? line.ticks : 0;
 }
 
 unsigned long long start_ticks_between(pid_t pid, int64_t before_ns, int64_t after_ns)

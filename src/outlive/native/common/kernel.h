@@ -59,10 +59,11 @@ struct stat_line {
     char state;
     pid_t parent;
     long threads;
+    unsigned long long ticks; /* when it was started, in clock ticks since boot */
 };
 bool read_stat(pid_t pid, struct stat_line *line);
 
-/* When a process was started, in clock ticks since boot; 0 when there is no such pid. */
+/* The same start time alone; 0 when there is no such pid. */
 unsigned long long start_ticks(pid_t pid);
 
 /* The same as `start_ticks` of a child that was made between two moments of `boottime_ns`. As a rule both lie in one tick,
