@@ -1,19 +1,16 @@
-/* The exec block of a spec file. The file was written by the server, and may be damaged, so
-   everything in it is checked, and what is unknown is refused by its name rather than left out. */
+/* A command, from the exec block of a spec file: its memory, its environment, its words. The file was written by the server,
+   and may be damaged, so everything in it is checked, and what is unknown is refused by its name rather than left out. */
 #include "spec.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
+#include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "environment.h"
-#include "memory.h"
 
 /* The words of src/outlive/protocols/frames.py, which old spec files hold: they change with a version word
    only. */
@@ -23,6 +20,123 @@ static const char BEGINS[] = "OUTLIVE_UMASK_NICE=";
 
 enum { USUAL_UMASK = 022, MOST_UMASK = 0777 };
 enum { FILE_BYTES = 32 << 20 }; /* execve(2) takes 6 MiB at the most; the spec's head is as long again, or longer */
+
+/* Memory for one command at a time. A shim waits for its command for hours, so what the start needed is given back, and what
+   held secrets is wiped. */
+enum {
+    NEAR_BYTES = 16384, /* mapping pages for each command, and unmapping them, takes longer than reading its spec */
+    MOST_FAR = 8,
+};
+
+static alignas(max_align_t) char near[NEAR_BYTES];
+static size_t near_used;
+static struct {
+    void *piece;
+    size_t size;
+} far[MOST_FAR];
+static int far_count;
+
+void *claim(size_t size)
+{
+    size_t whole = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+
+    if (whole >= size && whole <= NEAR_BYTES - near_used) {
+        near_used += whole;
+        return near + near_used - whole;
+    }
+    if (far_count == MOST_FAR)
+        return NULL;
+    far[far_count].piece = malloc(size);
+    far[far_count].size = size;
+    return far[far_count].piece == NULL ? NULL : far[far_count++].piece;
+}
+
+void forget_claims(void)
+{
+    explicit_bzero(near, near_used); /* secrets, too */
+    near_used = 0;
+    while (far_count > 0) {
+        far_count--;
+        explicit_bzero(far[far_count].piece, far[far_count].size);
+        free(far[far_count].piece);
+    }
+}
+
+/* The environment of a command. Its size is bounded only by execve(2): names are looked up in a table of hashes. */
+struct table {
+    char **words; /* in the order of their names' first appearance */
+    size_t count;
+    size_t *places; /* index into `words` plus 1, 0 is free */
+    size_t mask;
+};
+
+static size_t name_length(const char *word)
+{
+    return strcspn(word, "=");
+}
+
+static size_t hash_of(const char *name, size_t length)
+{
+    uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+    for (size_t index = 0; index < length; index++)
+        hash = (hash ^ (unsigned char)name[index]) * 0x100000001b3;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static void put(struct table *table, char *word)
+{
+    size_t length = name_length(word);
+
+    if (length == 0)
+        return;
+    for (size_t place = hash_of(word, length);; place++) {
+        size_t *found = &table->places[place & table->mask];
+        if (*found == 0) {
+            table->words[table->count++] = word;
+            *found = table->count;
+            return;
+        }
+        char *other = table->words[*found - 1];
+        if (name_length(other) == length && memcmp(other, word, length) == 0) {
+            table->words[*found - 1] = word;
+            return;
+        }
+    }
+}
+
+/* Return our own environment with the words put over it in their order: NAME=VALUE sets, NAME alone removes.
+   The last word for a name counts. Ends with NULL; NULL when there is no memory. The words themselves are not
+   copied; the array is claimed. */
+static char **overlaid(char **words, size_t count, char **secrets, size_t secret_count)
+{
+    size_t own = 0, size = 1;
+
+    while (environ != NULL && environ[own] != NULL)
+        own++;
+    while (size < 2 * (own + count + secret_count + 1)) /* half empty: a search ends */
+        size *= 2;
+    struct table table = {
+        .words = claim((own + count + secret_count + 1) * sizeof *table.words),
+        .places = claim(size * sizeof *table.places),
+        .mask = size - 1,
+    };
+    if (table.words == NULL || table.places == NULL)
+        return NULL;
+    memset(table.places, 0, size * sizeof *table.places);
+    for (size_t index = 0; index < own; index++)
+        put(&table, environ[index]);
+    for (size_t index = 0; index < count; index++)
+        put(&table, words[index]);
+    for (size_t index = 0; index < secret_count; index++)
+        put(&table, secrets[index]);
+    size_t kept = 0;
+    for (size_t index = 0; index < table.count; index++)
+        if (table.words[index][name_length(table.words[index])] == '=')
+            table.words[kept++] = table.words[index];
+    table.words[kept] = NULL;
+    return table.words;
+}
 
 /* Words that lie behind each other in memory, each ended by NUL. */
 struct words {
@@ -72,16 +186,21 @@ static int split(char *content, size_t size, struct words *words)
     return 0;
 }
 
-/* Read a whole number without sign; false when the text is anything else. */
-static bool read_number(const char *text, unsigned long long *number)
+bool take_number(const char **words, unsigned long long *number)
 {
     char *end;
 
-    if (*text < '0' || *text > '9')
+    if (**words < '0' || **words > '9')
         return false;
     errno = 0;
-    *number = strtoull(text, &end, 10);
-    return *end == '\0' && errno == 0;
+    *number = strtoull(*words, &end, 10);
+    *words = *end == ' ' ? end + 1 : end;
+    return errno == 0 && (*end == ' ' || *end == '\0');
+}
+
+bool read_number(const char *text, unsigned long long *number)
+{
+    return take_number(&text, number) && *text == '\0' && text[-1] != ' ';
 }
 
 /* Skip the spec's first line and its JSON head. Returns NULL when it is no spec. */

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../common/environment.h"
 #include "../common/kernel.h"
 #include "../common/spec.h"
 
@@ -85,6 +84,16 @@ static int take_streams(const struct beginnings *from)
         fail_child(report, errno, "program");
     close_from(script >= 0 ? 4 : 3, true);
     return report;
+}
+
+static const char *value_of(char **env, const char *name)
+{
+    size_t length = strlen(name);
+
+    for (; *env != NULL; env++)
+        if (strncmp(*env, name, length) == 0 && (*env)[length] == '=')
+            return *env + length + 1;
+    return NULL;
 }
 
 /* Try every folder of PATH as os.execvpe does: a refusal is reported rather than that nothing was found elsewhere. */

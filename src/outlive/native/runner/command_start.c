@@ -4,11 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
+#include "../common/spec.h"
 #include "child.h"
 
 static const char HELD_LETTERS[] = "oeirw";
@@ -180,16 +180,9 @@ static bool take_line(struct container_shim *shim, const char *line)
     for (const char *byte = line; *byte != '\0'; byte++)
         if (*byte < ' ' || *byte > '~')
             return false;
-    for (size_t index = 0; index < 3; index++) {
-        char *end;
-        if (*rest < '0' || *rest > '9')
+    for (size_t index = 0; index < 3; index++)
+        if (!take_number(&rest, numbers[index]))
             return false;
-        errno = 0;
-        *numbers[index] = strtoull(rest, &end, 10);
-        if (errno != 0 || (*end != ' ' && *end != '\0'))
-            return false;
-        rest = *end == ' ' ? end + 1 : end;
-    }
     snprintf(shim->line, sizeof shim->line, "%s", line);
     return true;
 }

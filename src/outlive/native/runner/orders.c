@@ -1,11 +1,10 @@
 /* The words of a supervisor, and what they do. What makes no sense does nothing. */
 #include "orders.h"
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../common/kernel.h"
+#include "../common/spec.h"
 #include "command_start.h"
 #include "terminal.h"
 
@@ -13,27 +12,13 @@ enum { MOST_SIZE = 65535 };
 
 static const char CLOSED_ON_REQUEST[] = "oeirwmp";
 
-/* Take a whole number from the front of `*rest`, and the space behind it. False when there is none, or it is too large. */
-static bool take_number(const char **rest, unsigned long most, unsigned long *number)
-{
-    char *end;
-
-    if (**rest < '0' || **rest > '9')
-        return false;
-    errno = 0;
-    *number = strtoul(*rest, &end, 10);
-    if (errno != 0 || *number > most || (*end != ' ' && *end != '\0'))
-        return false;
-    *rest = *end == ' ' ? end + 1 : end;
-    return true;
-}
-
 static void make_terminal(struct container_shim *shim, const char *rest)
 {
-    unsigned long rows, cols;
+    unsigned long long rows, cols;
     int master;
 
-    if (shim->is_spawned || !take_number(&rest, MOST_SIZE, &rows) || !take_number(&rest, MOST_SIZE, &cols))
+    if (shim->is_spawned || !take_number(&rest, &rows) || rows > MOST_SIZE || !take_number(&rest, &cols) ||
+        cols > MOST_SIZE)
         return;
     release_descriptor(shim, 'm');
     close_fd(&shim->terminal);

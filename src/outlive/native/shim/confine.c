@@ -39,24 +39,6 @@ enum {
     MOST_INSTRUCTIONS = 4096, /* BPF_MAXINSNS (linux/bpf_common.h) */
 };
 
-/* Take a whole number without sign from the words of a step; false when they begin with anything else. */
-static bool take_number(const char **words, unsigned long long *number)
-{
-    char *end;
-
-    if (**words < '0' || **words > '9')
-        return false;
-    errno = 0;
-    *number = strtoull(*words, &end, 10);
-    *words = *end == ' ' ? end + 1 : end;
-    return errno == 0 && (*end == ' ' || *end == '\0');
-}
-
-static bool is_number(const char *words, unsigned long long *number)
-{
-    return take_number(&words, number) && *words == '\0';
-}
-
 /* Return 0 or errno for a call that returns -1 where it fails. */
 static int checked(long result)
 {
@@ -130,7 +112,7 @@ static int leave_namespaces(struct confinement *all)
 
     if (lacks("namespaces"))
         return EPERM;
-    if (!is_number(all->rest, &number) || number == 0 || number > INT_MAX) /* to leave none would look like success */
+    if (!read_number(all->rest, &number) || number == 0 || number > INT_MAX) /* to leave none would look like success */
         return EINVAL;
     int wanted = (int)number;
     if (unshare(wanted) != 0)
@@ -179,7 +161,7 @@ static int drop_capabilities(struct confinement *all)
     uint32_t halves[2][3];
     unsigned long long kept;
 
-    if (!is_number(all->rest, &kept))
+    if (!read_number(all->rest, &kept))
         return EINVAL;
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
     for (int number = 0; number < CAPABILITIES; number++)
@@ -266,7 +248,7 @@ static int restrict_to_allowed(struct confinement *all)
     const char *words = all->rest;
     unsigned long long rights, scopes;
 
-    if (!take_number(&words, &rights) || !is_number(words, &scopes))
+    if (!take_number(&words, &rights) || !read_number(words, &scopes))
         return EINVAL;
     /* Rights to files and to the network, and scopes; older kernels know the first alone, and take zeros behind it. */
     uint64_t handled[3] = {rights, 0, scopes};

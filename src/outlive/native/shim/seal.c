@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "../common/kernel.h"
-#include "../common/memory.h"
 #include "../common/spec.h"
 
 enum {

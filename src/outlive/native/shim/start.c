@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "../common/kernel.h"
-#include "../common/memory.h"
 #include "../common/spec.h"
 #include "confine.h"
 #include "failpoints.h"
