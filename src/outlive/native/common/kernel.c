@@ -29,6 +29,7 @@ enum {
     CLOSE_RANGE_MARKS = 4,
     ROUNDING_NS = 1000, /* the kernel's clock and ours are one, but for their last digits */
     MOST_OOM_SCORE = 1000, /* proc_pid_oom_score_adj(5) */
+    REAPED_AT_ONCE = 256, /* of a storm of children, before anything else gets its turn */
     MOST_TRACED = 256,  /* children that are let go of in one turn: one may make us its tracer again at once */
 };
 
@@ -92,6 +93,20 @@ bool find_ended(siginfo_t *info)
     info->si_pid = 0;
     kill(getpid(), SIGCHLD); /* more may wait: the caller looks again when it has done something else */
     return true;
+}
+
+enum reaped reap_children(pid_t command, siginfo_t *info)
+{
+    for (int count = 0; count < REAPED_AT_ONCE; count++) {
+        if (!find_ended(info))
+            return NO_CHILD_LEFT;
+        if (info->si_pid == 0)
+            return REAPED_ALL;
+        if (info->si_pid == command)
+            return COMMAND_ENDED;
+        reap_one(info->si_pid);
+    }
+    return REAPED_SOME;
 }
 
 void wait_for_all(void)

@@ -27,6 +27,11 @@ void reset_signals(void);
    no child. A child that only stands at a signal because it has made us its tracer goes on with that signal, untraced. */
 bool find_ended(siginfo_t *info);
 
+/* Reap children that have ended, no more than fits into a turn, until the command has (0: there is none): it is left a
+   zombie, and `info` is about it. */
+enum reaped { NO_CHILD_LEFT, REAPED_ALL, REAPED_SOME, COMMAND_ENDED };
+enum reaped reap_children(pid_t command, siginfo_t *info);
+
 /* Reap children until none is left. */
 void wait_for_all(void);
 

@@ -69,10 +69,10 @@ static int take_streams(const struct beginnings *from)
 {
     int report = lifted(from->report, from->report);
     int terminal = lifted(from->terminal, report);
-    int output = terminal >= 0 ? terminal : lifted(from->output, report);
-    int errors = terminal < 0 && from->errors >= 0 ? lifted(from->errors, report) : output;
-    int input = lifted(from->input, report);
-    int script = lifted(from->script, report);
+    int output = terminal >= 0 ? terminal : lifted(from->ends[OUTPUT], report);
+    int errors = terminal < 0 && from->ends[ERRORS] >= 0 ? lifted(from->ends[ERRORS], report) : output;
+    int input = lifted(from->ends[INPUT], report);
+    int script = lifted(from->ends[SCRIPT], report); /* becomes descriptor 3 */
 
     if (terminal >= 0 && ioctl(terminal, TIOCSCTTY, 0) != 0)
         fail_child(report, errno, "terminal");
@@ -147,7 +147,7 @@ noreturn void become_command(const struct beginnings *from)
     reset_signals();
     block_all_signals(false); /* what is blocked would survive execve, too */
     /* Read before `go` comes: the supervisor is busy with its own part meanwhile, so reading costs no time. */
-    int error = read_command(from->spec, from->secrets, true, &command);
+    int error = read_command(from->ends[SPEC], from->ends[SECRETS], true, &command);
     wait_for_go(from->go);
     if (error != 0 && *command.refused != '\0') {
         snprintf(place, sizeof place, "sandbox:%s", command.refused);

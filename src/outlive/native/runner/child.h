@@ -12,17 +12,15 @@ struct failure {
     char place[PLACE_BYTES];
 };
 
+/* The places of the command's own descriptors; RECORD is the shim's. */
+enum own { INPUT, OUTPUT, ERRORS, SECRETS, SPEC, SCRIPT, RECORD, OWN_COUNT };
+
 /* The descriptors a child begins with; -1 for what is not there. All are close-on-exec. */
 struct beginnings {
-    int spec;
-    int secrets;
-    int script;   /* becomes descriptor 3 */
-    int terminal; /* the slave's side, or -1: then `output` is there */
-    int input;
-    int output;
-    int errors;
-    int go;     /* one byte lets it execute, the end of file makes it leave */
-    int report; /* a `struct failure` goes here */
+    const int *ends;
+    int terminal; /* the slave's side, or -1: then an output is there */
+    int go;       /* one byte lets it execute, the end of file makes it leave */
+    int report;   /* a `struct failure` goes here */
 };
 
 /* Become the command, once `go` says so. */

@@ -1,15 +1,10 @@
 /* The ends of children. The command's is recorded before it is reaped: the zombie is the durable copy until then. */
 #include "command_end.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "../common/kernel.h"
 #include "command_start.h"
-
-enum { AT_ONCE = 256 }; /* of a storm of children, before anything else gets its turn */
 
 /* Whether the memory of its container ran out meanwhile. */
 static bool was_oom(const struct container_shim *shim)
@@ -22,12 +17,10 @@ static void note_end(struct container_shim *shim, const siginfo_t *info)
     char line[LINE_BYTES];
 
     shim->is_ending = true;
-    shim->coming = info->si_code == CLD_EXITED ? EXITED : SIGNALED;
-    shim->number = info->si_status;
-    shim->ended_ns = now_ns();
-    bool is_oom = shim->coming == SIGNALED && shim->number == SIGKILL && was_oom(shim);
-    snprintf(line, sizeof line, "%s %d %lld %s", shim->coming == EXITED ? "exited" : "signaled", shim->number,
-             (long long)shim->ended_ns, is_oom ? "oom" : "");
+    shim->state.number = info->si_status;
+    shim->state.ended_ns = now_ns();
+    bool is_oom = info->si_code != CLD_EXITED && info->si_status == SIGKILL && was_oom(shim);
+    write_end(line, info, shim->state.ended_ns, is_oom ? "oom" : "");
     add_record(&shim->record, line);
 }
 
@@ -35,43 +28,28 @@ static void note_end(struct container_shim *shim, const siginfo_t *info)
 static bool end_command(struct container_shim *shim, const siginfo_t *info)
 {
     hear_child_start(shim); /* whether it executed is known for certain now */
-    if (shim->fate == FAILED) {
-        reap_one(shim->child);
-        shim->child = 0;
+    if (shim->state.ending == HAS_FAILED) {
+        reap_one(shim->state.child);
+        shim->state.child = 0;
         return true;
     }
     if (!shim->is_ending)
         note_end(shim, info);
     if (!flush_record(&shim->record))
         return false;
-    shim->fate = shim->coming;
-    reap_one(shim->child);
-    shim->child = 0;
-    siginfo_t other;
-    shim->is_empty = !find_ended(&other);
-    report_to_supervisor(shim, "exited %s %d %d %lld", shim->fate == EXITED ? "exited" : "signaled", shim->number,
-                         shim->is_empty, (long long)shim->ended_ns);
+    report_end(&shim->state, info, shim->state.ended_ns);
     return true;
 }
 
 void reap_ended(struct container_shim *shim)
 {
-    shim->must_reap = false;
-    for (int count = 0; count < AT_ONCE; count++) {
-        siginfo_t info;
-        if (!find_ended(&info)) {
-            if (shim->fate != ALIVE && !shim->is_empty) {
-                shim->is_empty = true;
-                report_to_supervisor(shim, "empty");
-            }
-            return;
-        }
-        if (info.si_pid == 0)
-            return;
-        if (info.si_pid != shim->child)
-            reap_one(info.si_pid);
-        else if (!end_command(shim, &info))
-            return;
-    }
-    shim->must_reap = true;
+    siginfo_t info;
+    enum reaped reaped;
+
+    do
+        reaped = reap_children(shim->state.child, &info);
+    while (reaped == COMMAND_ENDED && end_command(shim, &info));
+    shim->must_reap = reaped == REAPED_SOME;
+    if (reaped == NO_CHILD_LEFT)
+        become_empty(&shim->state);
 }

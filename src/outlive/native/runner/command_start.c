@@ -12,60 +12,24 @@
 #include "child.h"
 
 static const char HELD_LETTERS[] = "oeirw";
-static const char OWN_LETTERS[] = "IOESXF";
-
-/* The command's own ends; the child has them, and we close them. */
-struct ends {
-    int fds[sizeof OWN_LETTERS - 1];
-};
-
-static int *end_of(struct ends *ends, char letter)
-{
-    const char *found = letter != '\0' ? strchr(OWN_LETTERS, letter) : NULL;
-
-    return found == NULL ? NULL : &ends->fds[found - OWN_LETTERS];
-}
-
-static bool are_letters_good(const struct packet *packet, const char *letters, size_t count)
-{
-    if (count != (size_t)packet->count)
-        return false;
-    for (size_t index = 0; index < count; index++) {
-        if (strchr("LP", letters[index]) == NULL && strchr(HELD_LETTERS, letters[index]) == NULL &&
-            strchr(OWN_LETTERS, letters[index]) == NULL)
-            return false;
-        if (memchr(letters, letters[index], index) != NULL)
-            return false;
-    }
-    return true;
-}
+static const char OWN_LETTERS[] = "IOESXFP";
 
 /* Move the descriptors of a packet to their places. False: it is no `spawn` that could be carried out. */
-static bool take(struct container_shim *shim, struct packet *packet, const char *letters, struct ends *ends)
+static bool take(struct container_shim *shim, struct packet *packet, const char *letters, int *ends)
 {
     size_t count = strcspn(letters, " ");
-    const char *listener = memchr(letters, 'L', count);
 
-    for (size_t index = 0; index < sizeof OWN_LETTERS - 1; index++)
-        ends->fds[index] = -1;
-    if (!are_letters_good(packet, letters, count) || memchr(letters, 'P', count) == NULL ||
-        memchr(letters, 'X', count) == NULL || (listener != NULL && !is_listener(packet->fds[listener - letters])) ||
+    for (size_t index = 0; index < OWN_COUNT; index++)
+        ends[index] = -1;
+    if (!are_letters_good(packet, letters, count, HELD_LETTERS, OWN_LETTERS) ||
+        memchr(letters, 'P', count) == NULL || memchr(letters, 'X', count) == NULL ||
         (memchr(letters, 'O', count) == NULL && shim->terminal < 0 && shim->terminal_error == 0))
         return false;
-    for (size_t index = 0; index < count; index++) {
-        int fd = packet->fds[index];
-        packet->fds[index] = -1;
-        if (letters[index] == 'L')
-            shim->listener = fd;
-        else if (letters[index] == 'P')
-            shim->record.fd = fd;
-        else if (end_of(ends, letters[index]) != NULL)
-            *end_of(ends, letters[index]) = fd;
-        else
-            hold_descriptor(shim, letters[index], fd);
-    }
-    if (shim->listener >= 0)
-        fcntl(shim->listener, F_SETFL, fcntl(shim->listener, F_GETFL) | O_NONBLOCK);
+    place_descriptors(&shim->state, packet, letters, count, OWN_LETTERS, ends);
+    shim->record.fd = ends[RECORD];
+    ends[RECORD] = -1;
+    if (shim->state.listener >= 0)
+        fcntl(shim->state.listener, F_SETFL, fcntl(shim->state.listener, F_GETFL) | O_NONBLOCK);
     return true;
 }
 
@@ -76,13 +40,13 @@ static void close_pair(int *ends)
 }
 
 /* Make the child, which waits. Returns 0 or an errno. */
-static int make_child(struct container_shim *shim, struct ends *ends)
+static int make_child(struct container_shim *shim, const int *ends)
 {
-    int go[2], report[2], pidfd, error;
+    int go[2], told[2], pidfd, error;
 
     if (pipe2(go, O_CLOEXEC) != 0)
         return errno;
-    if (pipe2(report, O_CLOEXEC) != 0) {
+    if (pipe2(told, O_CLOEXEC) != 0) {
         error = errno;
         close_pair(go);
         return error;
@@ -91,33 +55,23 @@ static int make_child(struct container_shim *shim, struct ends *ends)
     pid_t child = fork_with_pidfd(&pidfd);
     if (child == 0) {
         close(go[1]); /* else our end would not be the last, and its death no end of file */
-        close(report[0]);
-        struct beginnings from = {
-            .spec = *end_of(ends, 'X'),
-            .secrets = *end_of(ends, 'S'),
-            .script = *end_of(ends, 'F'),
-            .terminal = shim->terminal,
-            .input = *end_of(ends, 'I'),
-            .output = *end_of(ends, 'O'),
-            .errors = *end_of(ends, 'E'),
-            .go = go[0],
-            .report = report[1],
-        };
+        close(told[0]);
+        struct beginnings from = {.ends = ends, .terminal = shim->terminal, .go = go[0], .report = told[1]};
         become_command(&from);
     }
     error = errno;
     close(go[0]);
-    close(report[1]);
+    close(told[1]);
     if (child < 0) {
         close(go[1]);
-        close(report[0]);
+        close(told[0]);
         return error;
     }
-    shim->child = child;
+    shim->state.child = child;
     shim->go = go[1];
-    shim->report = report[0];
+    shim->report = told[0];
     if (pidfd >= 0)
-        hold_descriptor(shim, 'p', pidfd);
+        hold(&shim->state, 'p', pidfd);
     return 0;
 }
 
@@ -128,28 +82,28 @@ static void report_birth(struct container_shim *shim)
     int count = 0;
 
     for (const char *letter = "pm"; *letter != '\0'; letter++) {
-        int fd = held_under(shim, *letter);
+        int fd = held_under(&shim->state, *letter);
         if (fd < 0)
             continue;
         words[strlen("born ") + (size_t)count] = *letter;
         fds[count++] = fd;
     }
-    if (shim->link >= 0)
-        send_packet(shim->link, words, fds, count);
+    if (shim->state.link >= 0)
+        send_packet(shim->state.link, words, fds, count);
 }
 
 void start_command(struct container_shim *shim, struct packet *packet, const char *letters)
 {
-    struct ends ends;
+    int ends[OWN_COUNT];
 
     if (shim->is_spawned)
         return;
-    if (!take(shim, packet, letters, &ends)) {
-        report_to_supervisor(shim, "failed %d spec", EINVAL);
+    if (!take(shim, packet, letters, ends)) {
+        report(&shim->state, "failed %d spec", EINVAL);
         return;
     }
     shim->is_spawned = true;
-    peer_of(shim->link, &shim->owner);
+    peer_of(shim->state.link, &shim->owner);
     const char *place = "terminal";
     int error = shim->terminal_error;
     if (error == 0) {
@@ -158,10 +112,10 @@ void start_command(struct container_shim *shim, struct packet *packet, const cha
     }
     if (error == 0) {
         place = "program";
-        error = make_child(shim, &ends);
+        error = make_child(shim, ends);
     }
-    for (size_t index = 0; index < sizeof OWN_LETTERS - 1; index++)
-        close_fd(&ends.fds[index]);
+    for (size_t index = 0; index < OWN_COUNT; index++)
+        close_fd(&ends[index]);
     close_fd(&shim->terminal);
     if (error != 0)
         command_never_ran(shim, error, place);
@@ -172,7 +126,6 @@ void start_command(struct container_shim *shim, struct packet *packet, const cha
 /* Tell whether a line can be a record, and remember the numbers it begins with. */
 static bool take_line(struct container_shim *shim, const char *line)
 {
-    unsigned long long *numbers[] = {&shim->pid, &shim->ticks, &shim->started_ns};
     const char *rest = line;
 
     if (strlen(line) >= LINE_BYTES - 1)
@@ -181,9 +134,9 @@ static bool take_line(struct container_shim *shim, const char *line)
         if (*byte < ' ' || *byte > '~')
             return false;
     for (size_t index = 0; index < 3; index++)
-        if (!take_number(&rest, numbers[index]))
+        if (!take_number(&rest, &shim->said[index]))
             return false;
-    snprintf(shim->line, sizeof shim->line, "%s", line);
+    snprintf(shim->line, sizeof shim->line, "%s\n", line);
     return true;
 }
 
@@ -215,8 +168,9 @@ void hear_child_start(struct container_shim *shim)
     } else if (!shim->may_go) {
         command_never_ran(shim, ECANCELED, "program");
     } else { /* executed, or killed on the way: the two look alike, and both count as a start */
-        shim->has_executed = true;
+        shim->state.pid = shim->said[0];
+        shim->state.ticks = shim->said[1];
         add_record(&shim->record, shim->line);
-        report_to_supervisor(shim, "spawned %llu %llu %llu", shim->pid, shim->ticks, shim->started_ns);
+        report(&shim->state, "spawned %llu %llu %llu", shim->said[0], shim->said[1], shim->said[2]);
     }
 }

@@ -32,12 +32,12 @@ enum {
    connect to. */
 static bool is_forsaken(const struct container_shim *shim)
 {
-    if (shim->link >= 0)
+    if (shim->state.link >= 0)
         return false;
     if (!shim->is_spawned)
         return true;
-    return shim->is_empty && shim->record.size == 0 &&
-           (shim->listener < 0 || is_record_deleted(&shim->record));
+    return shim->state.is_empty && shim->record.size == 0 &&
+           (shim->state.listener < 0 || is_record_deleted(&shim->record));
 }
 
 /* The runner is to end: the command has had its TERM; what is left after a second gets KILL. */
@@ -45,7 +45,7 @@ static bool must_leave(struct container_shim *shim)
 {
     if (shim->leave_at == 0)
         return false;
-    if (!shim->is_spawned || shim->is_empty)
+    if (!shim->is_spawned || shim->state.is_empty)
         return true;
     if (now_ms() >= shim->leave_at)
         signal_tree(SIGKILL);
@@ -55,7 +55,7 @@ static bool must_leave(struct container_shim *shim)
 static void hear_signals(struct container_shim *shim)
 {
     struct signalfd_siginfo signals[8];
-    ssize_t size = read(shim->wake, signals, sizeof signals);
+    ssize_t size = read(shim->state.wake, signals, sizeof signals);
 
     for (ssize_t index = 0; index < size / (ssize_t)sizeof *signals; index++) {
         /* From the runner only: a command that signals every process it may must not end its shim. */
@@ -66,22 +66,15 @@ static void hear_signals(struct container_shim *shim)
     shim->must_reap = true;
 }
 
-static bool hear_supervisor(struct container_shim *shim)
+static bool hear(struct container_shim *shim)
 {
     struct packet packet;
-    bool stays = true;
+    char *rest = hear_supervisor(&shim->state, &packet);
 
-    switch (receive_packet(shim->link, &packet)) {
-    case HEARD_END:
-        close_fd(&shim->link);
-        break;
-    case HEARD_PACKET:
-        stays = carry_out(shim, &packet);
-        close_packet(&packet);
-        break;
-    case HEARD_NOTHING:
-        break;
-    }
+    if (rest == NULL)
+        return true;
+    bool stays = carry_out(shim, &packet, rest);
+    close_packet(&packet);
     return stays;
 }
 
@@ -91,26 +84,26 @@ static int patience(const struct container_shim *shim)
         return 0;
     if (shim->leave_at != 0)
         return LEAVE_LOOK_MS;
-    if (shim->record.size > 0 || shim->is_listener_resting)
+    if (shim->record.size > 0 || shim->state.is_listener_resting)
         return RETRY_MS;
-    return shim->link < 0 && shim->is_empty ? LOOK_MS : -1;
+    return shim->state.link < 0 && shim->state.is_empty ? LOOK_MS : -1;
 }
 
 /* One turn: a bounded piece of everything that waits. False: it is over. */
 static bool turn(struct container_shim *shim)
 {
     struct pollfd polled[] = {
-        {.fd = shim->wake, .events = POLLIN},
+        {.fd = shim->state.wake, .events = POLLIN},
         {.fd = shim->report, .events = POLLIN}, /* poll(2) passes over what is negative */
-        {.fd = shim->is_listener_resting ? -1 : shim->listener, .events = POLLIN},
-        {.fd = shim->link, .events = POLLIN},
+        {.fd = shim->state.is_listener_resting ? -1 : shim->state.listener, .events = POLLIN},
+        {.fd = shim->state.link, .events = POLLIN},
         [ASKED_FROM + ASKED_AT_ONCE - 1] = {.fd = -1},
     };
 
     for (int index = 0; index < ASKED_AT_ONCE; index++)
         polled[ASKED_FROM + index] = (struct pollfd){.fd = shim->asked[index].link, .events = POLLIN};
     int patience_ms = patience(shim);
-    shim->is_listener_resting = false;
+    shim->state.is_listener_resting = false;
     if (poll(polled, sizeof polled / sizeof *polled, patience_ms) < 0 && errno != EINTR && errno != ENOMEM)
         return false;
     if (polled[0].revents != 0)
@@ -121,7 +114,7 @@ static bool turn(struct container_shim *shim)
         shim->must_reap = true;
     if (shim->must_reap)
         reap_ended(shim);
-    if (polled[3].revents != 0 && !hear_supervisor(shim))
+    if (polled[3].revents != 0 && !hear(shim))
         return false;
     if (polled[2].revents != 0)
         meet_peer(shim, (polled[2].revents & ~POLLIN) != 0);
@@ -134,26 +127,20 @@ static bool turn(struct container_shim *shim)
 /* Become the shim. `shim` needs what says how it works; the rest is set here. */
 static void begin(struct container_shim *shim, int link, int lock)
 {
-    sigset_t wanted;
-
-    shim->link = link;
-    shim->lock = lock;
-    shim->listener = shim->terminal = shim->go = shim->report = shim->record.fd = -1;
+    shim->state.link = -1;
+    shim->state.lock = lock;
+    shim->state.listener = shim->terminal = shim->go = shim->report = shim->record.fd = -1;
     shim->runner = getppid();
-    block_all_signals(true);
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGCHLD);
-    sigaddset(&wanted, SIGTERM);
-    shim->wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (shim->wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    shim->state.wake = open_wake(true);
+    if (shim->state.wake < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
         _exit(1); /* that its memory is closed to commands it has from the runner */
     setsid(); /* a terminal's keys are for commands */
     for (int index = 0; index < ASKED_AT_ONCE; index++)
         shim->asked[index].link = -1;
-    if (lock >= 0 && !proves_itself(link, lock, shim->wake))
+    if (lock >= 0 && !proves_itself(link, lock, shim->state.wake))
         _exit(0);
-    wake_by(link);
-    report_to_supervisor(shim, "hello %d", (int)getpid());
+    take_link(&shim->state, link);
+    report(&shim->state, "hello %d", (int)getpid());
 }
 
 noreturn void run_container_shim(int link, bool lets_any_in, int lock)

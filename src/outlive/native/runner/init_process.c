@@ -17,7 +17,6 @@ enum {
     TERM_MS = 1250, /* the patience of a command's shim and a little: it records what it has to kill */
     KILL_MS = 3000,
     LOOK_MS = 20,
-    REAPED_AT_ONCE = 256,
 };
 
 /* A descriptor below 3 that is closed would be taken by one of ours, and be a command's stream. */
@@ -29,20 +28,6 @@ static void fill_streams(void)
         fd = open("/dev/null", O_RDWR); /* the commands do not get these: theirs are put over them */
     while (fd >= 0 && fd < 3);
     close_from(3, false);
-}
-
-/* Reap what has ended, no more than fits into a turn. */
-enum reaped reap_children(void)
-{
-    for (int count = 0; count < REAPED_AT_ONCE; count++) {
-        siginfo_t info;
-        if (!find_ended(&info))
-            return NO_CHILD_LEFT;
-        if (info.si_pid == 0)
-            return REAPED_ALL;
-        reap_one(info.si_pid);
-    }
-    return REAPED_SOME;
 }
 
 static void signal_all_processes(int number)
@@ -57,9 +42,10 @@ static void signal_all_processes(int number)
 void end_all_processes(void)
 {
     int64_t begun = now_ms();
+    siginfo_t info;
 
     signal_all_processes(SIGTERM);
-    while (reap_children() != NO_CHILD_LEFT) {
+    while (reap_children(0, &info) != NO_CHILD_LEFT) {
         int64_t passed = now_ms() - begun;
         if (passed > KILL_MS)
             return;

@@ -4,16 +4,11 @@
 
 #include <stdbool.h>
 
-enum reaped { REAPED_ALL, REAPED_SOME, NO_CHILD_LEFT };
-
 /* Prepare this process. Returns a signalfd(2) of SIGCHLD, SIGTERM, SIGINT; -1 after a complaint. */
 int begin_serving(void);
 
 /* Read the signals that came: whether one of them says that it is over. */
 bool has_end_signal(int wake);
-
-/* Reap what has ended, no more than fits into a turn. */
-enum reaped reap_children(void);
 
 /* TERM to all, KILL to what is left. */
 void end_all_processes(void);

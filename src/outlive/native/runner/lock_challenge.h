@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "../common/proof.h"
+#include "../common/shim_state.h"
 
 /* A peer that was asked, and the byte that it is to free; `link` is -1 where there is none. */
 struct question {

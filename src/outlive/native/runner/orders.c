@@ -10,8 +10,6 @@
 
 enum { MOST_SIZE = 65535 };
 
-static const char CLOSED_ON_REQUEST[] = "oeirwmp";
-
 static void make_terminal(struct container_shim *shim, const char *rest)
 {
     unsigned long long rows, cols;
@@ -20,27 +18,17 @@ static void make_terminal(struct container_shim *shim, const char *rest)
     if (shim->is_spawned || !take_number(&rest, &rows) || rows > MOST_SIZE || !take_number(&rest, &cols) ||
         cols > MOST_SIZE)
         return;
-    release_descriptor(shim, 'm');
+    close_held(&shim->state, "m");
     close_fd(&shim->terminal);
     shim->terminal_error = open_terminal((unsigned short)rows, (unsigned short)cols, &master, &shim->terminal);
     if (shim->terminal_error == 0)
-        hold_descriptor(shim, 'm', master);
+        hold(&shim->state, 'm', master);
 }
 
-static void close_held(struct container_shim *shim, const char *letters)
+bool carry_out(struct container_shim *shim, struct packet *packet, char *rest)
 {
-    for (; *letters != '\0'; letters++)
-        if (strchr(CLOSED_ON_REQUEST, *letters) != NULL)
-            release_descriptor(shim, *letters);
-}
+    const char *verb = packet->words;
 
-bool carry_out(struct container_shim *shim, struct packet *packet)
-{
-    char *verb = packet->words;
-    char *rest = verb + strcspn(verb, " ");
-
-    if (*rest == ' ')
-        *rest++ = '\0';
     if (strcmp(verb, "release") == 0 || strcmp(verb, "quit") == 0)
         return false;
     if (strcmp(verb, "terminal") == 0)
@@ -50,6 +38,6 @@ bool carry_out(struct container_shim *shim, struct packet *packet)
     else if (strcmp(verb, "go") == 0)
         let_execute(shim, rest);
     else if (strcmp(verb, "close") == 0)
-        close_held(shim, rest);
+        close_held(&shim->state, rest);
     return true;
 }

@@ -2,10 +2,6 @@
    nothing. */
 #include "peers.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
@@ -13,30 +9,11 @@
 
 enum { YIELDS_MS = 1000 }; /* so long a peer may be silent though others wait */
 
-static const char *name_of(enum fate fate)
-{
-    static const char *const names[] = {"-", "exited", "signaled", "failed"};
-
-    return names[fate];
-}
-
 /* Hand everything over: a supervisor before this one is gone, or will see the end of its link. */
-static void send_state(struct container_shim *shim)
-{
-    char words[LINE_BYTES];
-
-    snprintf(words, sizeof words, "state own %s %llu %llu %s %d %d %lld", shim->held_count > 0 ? shim->letters : "-",
-             shim->has_executed ? shim->pid : 0, shim->has_executed ? shim->ticks : 0, name_of(shim->fate),
-             shim->number, shim->is_empty, (long long)shim->ended_ns);
-    send_packet(shim->link, words, shim->held, shim->held_count);
-}
-
 static void welcome(struct container_shim *shim, int link)
 {
-    close_fd(&shim->link);
-    shim->link = link;
-    wake_by(link);
-    send_state(shim);
+    take_link(&shim->state, link);
+    send_state(&shim->state, true);
 }
 
 /* Return a place for one more question: an empty one, else that of the peer which has been silent for too long. */
@@ -56,34 +33,21 @@ static struct question *place_for_one(struct container_shim *shim)
     return oldest;
 }
 
-static int accept_one(struct container_shim *shim, bool is_hung_up)
-{
-    int link = accept4(shim->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-    if (link >= 0)
-        return link;
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-        shim->is_listener_resting = true;
-    else if (is_hung_up || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED))
-        close_fd(&shim->listener); /* shut down, which accept4 calls EAGAIN: it would be ready for ever */
-    return -1;
-}
-
 void meet_peer(struct container_shim *shim, bool is_hung_up)
 {
     uid_t uid = 0;
     struct question *question = place_for_one(shim);
 
     if (question == NULL) { /* it waits in the backlog */
-        shim->is_listener_resting = true;
+        shim->state.is_listener_resting = true;
         return;
     }
-    int link = accept_one(shim, is_hung_up);
+    int link = accept_peer(&shim->state, is_hung_up);
     if (link < 0)
         return;
     pid_t pid = peer_of(link, &uid);
     bool may_come = pid >= 0 && uid == shim->owner && (pid == 0 || shim->lets_any_in);
-    if (may_come && shim->lock < 0)
+    if (may_come && shim->state.lock < 0)
         welcome(shim, link);
     else if (!may_come || !ask(question, link))
         close(link);
@@ -92,7 +56,7 @@ void meet_peer(struct container_shim *shim, bool is_hung_up)
 void hear_asked(struct container_shim *shim, int index)
 {
     struct question *question = &shim->asked[index];
-    enum proof proof = question->link < 0 ? CANNOT_TELL : hear_answer(question, shim->lock);
+    enum proof proof = question->link < 0 ? CANNOT_TELL : hear_answer(question, shim->state.lock);
 
     if (proof == CANNOT_TELL)
         return;

@@ -44,11 +44,10 @@ void add_record(struct record *record, const char *line)
 {
     size_t size = strlen(line);
 
-    if (record->fd < 0 || size + 1 > PENDING_BYTES - record->size)
+    if (record->fd < 0 || size > PENDING_BYTES - record->size)
         return;
     memcpy(record->pending + record->size, line, size);
-    record->pending[record->size + size] = '\n';
-    record->size += size + 1;
+    record->size += size;
     flush_record(record);
 }
 

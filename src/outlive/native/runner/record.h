@@ -5,10 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum {
-    LINE_BYTES = 512,
-    PENDING_BYTES = 3 * LINE_BYTES, /* a process has three lines at the most */
-};
+#include "../common/shim_state.h"
+
+enum { PENDING_BYTES = 3 * LINE_BYTES }; /* a process has three lines at the most */
 
 /* The file and what a full disk has kept from being written into it. */
 struct record {
@@ -20,7 +19,7 @@ struct record {
 /* Empty the file and write its first line, "starting". Returns 0 or an errno. */
 int begin_record(struct record *record);
 
-/* Add a line (without its newline) behind those that wait, and try to write all. */
+/* Add a line behind those that wait, and try to write all. */
 void add_record(struct record *record, const char *line);
 
 /* Try to write what waits. False: the disk is still full, try again. */

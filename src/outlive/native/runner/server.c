@@ -70,6 +70,7 @@ static int serve(const struct way *way)
     if (listener < 0)
         return wake < 0 || !is_handed;
     bool rests = false, has_more = false;
+    siginfo_t info;
     for (;;) {
         struct pollfd polled[] = {{.fd = wake, .events = POLLIN}, {.fd = rests ? -1 : listener, .events = POLLIN}};
         poll(polled, 2, has_more ? 0 : rests ? REST_MS : -1);
@@ -81,7 +82,7 @@ static int serve(const struct way *way)
             end_all_processes();
             return 0;
         }
-        has_more = reap_children() == REAPED_SOME;
+        has_more = reap_children(0, &info) == REAPED_SOME;
         if (polled[1].revents != 0)
             rests = !welcome(listener, wake, lets_any_in, lock);
     }

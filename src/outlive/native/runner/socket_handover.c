@@ -80,6 +80,7 @@ int listen_handed(const char *path, int wake, const struct file_id *wanted, int 
 {
     struct pollfd polled = {.fd = wake, .events = POLLIN};
     int pause_ms = FIRST_PAUSE_MS;
+    siginfo_t info;
 
     for (;;) {
         int link = connect_outside(path);
@@ -89,7 +90,7 @@ int listen_handed(const char *path, int wake, const struct file_id *wanted, int 
         /* A server that was killed in between is no reason to stop: the next one hands over. */
         if (poll(&polled, 1, pause_ms) > 0 && has_end_signal(wake))
             return -1;
-        reap_children();
+        reap_children(0, &info);
         pause_ms = 2 * pause_ms < LONGEST_PAUSE_MS ? 2 * pause_ms : LONGEST_PAUSE_MS;
     }
 }

@@ -17,8 +17,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../common/failpoints.h"
 #include "../common/spec.h"
-#include "failpoints.h"
 #include "seal.h"
 
 /* Numbers that are the same on every machine, and constants of headers that older C libraries lack. */

@@ -2,71 +2,39 @@
 #include "exit.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "../common/kernel.h"
-#include "failpoints.h"
+#include "../common/failpoints.h"
 #include "pid_file.h"
 
-enum { MOST_LINE = 128 };
-
-/* False: it cannot be recorded yet. */
+/* False: nothing more is to be reaped now; the end may have to be recorded once more. */
 static bool record_exit(struct shim *shim, const siginfo_t *info)
 {
-    char line[MOST_LINE];
-    bool has_exited = info->si_code == CLD_EXITED;
-    const char *kind = has_exited ? "exited" : "signaled";
+    char line[LINE_BYTES];
     int64_t ended_ns = now_ns();
 
     hit("shim.exiting");
-    snprintf(line, sizeof line, "%s %d %lld \n", kind, info->si_status, (long long)ended_ns);
+    write_end(line, info, ended_ns, "");
     int error = shim_add_line(shim, line);
     /* ENOENT: the folder was deleted, and no place for the line will come. EROFS: the supervisor writes it once it can. */
-    if (error != 0 && error != ENOENT && error != EROFS)
+    shim->must_look = error != 0 && error != ENOENT && error != EROFS;
+    if (shim->must_look)
         return false;
     hit("shim.exit_written");
-    shim->ending = has_exited ? HAS_EXITED : WAS_SIGNALED;
-    shim->number = info->si_status;
-    shim->ended_ns = ended_ns;
-    reap_one(shim->pid);
-    hit("shim.reaped");
-    siginfo_t other;
-    shim->is_empty = !find_ended(&other);
-    shim_say(shim, "exited %s %d %d %lld", kind, shim->number, shim->is_empty, (long long)ended_ns);
+    report_end(&shim->state, info, ended_ns);
     shim_leave_if_forsaken(shim);
-    return true;
-}
-
-static void become_empty(struct shim *shim)
-{
-    if (shim->ending == RUNS || shim->is_empty)
-        return;
-    shim->is_empty = true;
-    shim_say(shim, "empty");
-    shim_leave_if_forsaken(shim);
+    return !shim->state.is_empty && shim->serving != SERVES_NOTHING;
 }
 
 void shim_reap(struct shim *shim)
 {
     siginfo_t info;
+    enum reaped reaped;
 
     shim->must_look = false;
-    for (;;) {
-        if (!find_ended(&info)) {
-            become_empty(shim);
-            return;
-        }
-        if (info.si_pid == 0)
-            return;
-        if (info.si_pid != shim->pid || shim->ending != RUNS)
-            reap_one(info.si_pid);
-        else if (!record_exit(shim, &info)) {
-            shim->must_look = true;
-            return;
-        } else if (shim->is_empty || shim->serving == SERVES_NOTHING)
-            return;
-    }
+    do
+        reaped = reap_children(shim->state.child, &info);
+    while (reaped == REAPED_SOME || (reaped == COMMAND_ENDED && record_exit(shim, &info)));
+    if (reaped == NO_CHILD_LEFT && become_empty(&shim->state))
+        shim_leave_if_forsaken(shim);
 }

@@ -14,7 +14,7 @@
 
 #include "../common/kernel.h"
 #include "../common/packets.h"
-#include "failpoints.h"
+#include "../common/failpoints.h"
 
 #define MARK "NoNewPrivs:\t"
 

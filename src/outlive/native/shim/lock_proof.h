@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "../common/proof.h"
+#include "../common/shim_state.h"
 
 /* Return whether the process that connected is of our user, holds the record lock of the open file `lock`, may
    gain privileges if we may, and lives. */

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -15,7 +14,7 @@
 
 #include "../common/kernel.h"
 #include "exit.h"
-#include "failpoints.h"
+#include "../common/failpoints.h"
 #include "shim.h"
 #include "start.h"
 #include "supervisor.h"
@@ -26,13 +25,10 @@ enum {
 };
 
 /* Do what a packet wants. False: it wants us to leave. */
-static bool carry_out_packet(struct shim *shim, struct packet *packet)
+static bool carry_out_packet(struct shim *shim, struct packet *packet, char *rest)
 {
-    char *verb = packet->words;
-    char *rest = verb + strcspn(verb, " ");
+    const char *verb = packet->words;
 
-    if (*rest == ' ')
-        *rest++ = '\0';
     if (strcmp(verb, "spawn") == 0)
         shim_take(shim, packet, rest, true);
     else if (strcmp(verb, "hold") == 0)
@@ -40,7 +36,7 @@ static bool carry_out_packet(struct shim *shim, struct packet *packet)
     else if (strcmp(verb, "keep") == 0)
         shim_keep(shim, packet, rest);
     else if (strcmp(verb, "close") == 0)
-        shim_close(shim, rest);
+        close_held(&shim->state, rest);
     else if (strcmp(verb, "release") == 0) {
         shim_release(shim);
         bool is_wanted = strcmp(rest, "patient") == 0;
@@ -51,33 +47,26 @@ static bool carry_out_packet(struct shim *shim, struct packet *packet)
 }
 
 /* False: we are to leave. */
-static bool hear_supervisor(struct shim *shim)
+static bool hear(struct shim *shim)
 {
     struct packet packet;
     bool stays = true;
+    char *rest = hear_supervisor(&shim->state, &packet);
 
-    switch (receive_packet(shim->link, &packet)) {
-    case HEARD_END:
-        close(shim->link);
-        shim->link = -1;
-        shim_leave_if_forsaken(shim);
-        break;
-    case HEARD_PACKET:
-        stays = carry_out_packet(shim, &packet);
+    if (rest != NULL) {
+        stays = carry_out_packet(shim, &packet, rest);
         close_packet(&packet);
-        break;
-    case HEARD_NOTHING:
-        break;
-    }
+    } else
+        shim_leave_if_forsaken(shim);
     return stays;
 }
 
 /* How long to wait for something to happen. */
 static int patience(const struct shim *shim)
 {
-    if (shim->must_look || shim->is_listener_resting)
+    if (shim->must_look || shim->state.is_listener_resting)
         return RETRY_MS;
-    if (shim->link >= 0 || !shim->is_empty)
+    if (shim->state.link >= 0 || !shim->state.is_empty)
         return -1;
     return lacks("minute") ? RETRY_MS : LOOK_MS; /* all is over, and only a supervisor can let us go */
 }
@@ -86,40 +75,28 @@ static int patience(const struct shim *shim)
 static bool turn(struct shim *shim)
 {
     struct pollfd polled[] = {
-        {.fd = shim->wake, .events = POLLIN},
-        {.fd = shim->link, .events = POLLIN}, /* poll(2) passes over what is negative */
-        {.fd = shim->is_listener_resting ? -1 : shim->listener, .events = POLLIN},
+        {.fd = shim->state.wake, .events = POLLIN},
+        {.fd = shim->state.link, .events = POLLIN}, /* poll(2) passes over what is negative */
+        {.fd = shim->state.is_listener_resting ? -1 : shim->state.listener, .events = POLLIN},
     };
     struct signalfd_siginfo child;
 
     int patience_ms = patience(shim);
-    shim->is_listener_resting = false;
+    shim->state.is_listener_resting = false;
     int ready = poll(polled, sizeof polled / sizeof *polled, patience_ms);
     if (ready < 0)
         return errno == EINTR || errno == ENOMEM;
     if (ready == 0)
         shim_leave_if_forsaken(shim);
-    if (polled[0].revents != 0 && read(shim->wake, &child, sizeof child) > 0)
+    if (polled[0].revents != 0 && read(shim->state.wake, &child, sizeof child) > 0)
         shim->must_look = true;
     if (shim->must_look)
         shim_reap(shim);
-    if (polled[1].revents != 0 && !hear_supervisor(shim))
+    if (polled[1].revents != 0 && !hear(shim))
         return false;
-    if (shim->unproven >= 0 || (polled[2].revents != 0 && polled[2].fd == shim->listener))
+    if (shim->unproven >= 0 || (polled[2].revents != 0 && polled[2].fd == shim->state.listener))
         meet_supervisor(shim, (polled[2].revents & ~POLLIN) != 0);
-    return shim->link >= 0 || shim->serving != SERVES_NOTHING;
-}
-
-/* Nothing reaches us but SIGCHLD: a shutdown's TERM is for commands (decision 62), which get all signals unblocked. */
-static int open_wake(void)
-{
-    sigset_t wanted;
-
-    reset_signals();
-    block_all_signals(true);
-    sigemptyset(&wanted);
-    sigaddset(&wanted, SIGCHLD);
-    return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    return shim->state.link >= 0 || shim->serving != SERVES_NOTHING;
 }
 
 /* Give what we start one file lock less than we were given. No kernel since Linux 2.4.25 counts them (setrlimit(2)), each
@@ -138,27 +115,29 @@ static void lower_limit_of_locks(void)
 
 int run_shim(const char *state_folder, bool is_lock_handed)
 {
-    static struct shim self = {.link = SHIM_LINK, .listener = -1, .unproven = -1};
+    static struct shim self = {.state = {.link = -1, .listener = -1}, .unproven = -1};
 
     read_settings_of_tests();
     self.state_folder = state_folder;
-    self.lock = is_lock_handed ? STDIN_FILENO : open_lock(&self);
+    self.state.lock = is_lock_handed ? STDIN_FILENO : open_lock(&self);
     remember_folder(&self);
     environ = NULL; /* a command's is its spec's, and nothing else */
     prctl(PR_SET_NAME, SHIM_NAME, 0, 0, 0);
     open_oom_score();
     lower_limit_of_locks();
     prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* what it holds is not for commands of its user; execve opens theirs again */
-    self.wake = open_wake();
-    if (self.wake < 0 || chdir("/") != 0 || fcntl(SHIM_LINK, F_SETFD, FD_CLOEXEC) != 0 ||
+    /* Nothing reaches us but SIGCHLD: a shutdown's TERM is for commands (decision 62), which get all signals unblocked. */
+    reset_signals();
+    self.state.wake = open_wake(false);
+    if (self.state.wake < 0 || chdir("/") != 0 || fcntl(SHIM_LINK, F_SETFD, FD_CLOEXEC) != 0 ||
         prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 ||
         read_small("/proc/sys/kernel/random/boot_id", self.boot_id, sizeof self.boot_id) <= 0) {
         dprintf(2, "outlive-shim: it cannot begin: %s\n", strerror(errno));
         return 1;
     }
     self.boot_id[strcspn(self.boot_id, "\n")] = '\0';
-    shim_heed_link(&self);
-    shim_say(&self, "hello %d", (int)getpid());
+    take_link(&self.state, SHIM_LINK);
+    report(&self.state, "hello %d", (int)getpid());
     while (turn(&self))
         continue;
     return 0;

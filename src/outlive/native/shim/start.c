@@ -18,13 +18,12 @@
 #include "../common/kernel.h"
 #include "../common/spec.h"
 #include "confine.h"
-#include "failpoints.h"
+#include "../common/failpoints.h"
 #include "pid_file.h"
 
 enum {
     STACK_BYTES = 16384, /* of the child until it executes; it is the parent's memory */
     NOT_EXECUTED = 127,
-    MOST_LINE = 192,
     MOST_PLACE = 64,
     NEVER_RAN = 125, /* exit codes as shells and env(1) have them */
     SIGNALED = 128,
@@ -47,50 +46,16 @@ struct start {
     struct outcome read;
 };
 
-static bool are_letters_good(const struct packet *packet, const char *letters, size_t count)
-{
-    if (count != (size_t)packet->count || count >= MOST_HELD + OWN_COUNT)
-        return false;
-    for (size_t index = 0; index < count; index++) {
-        bool is_known = letters[index] == 'L' || strchr(HELD_LETTERS, letters[index]) != NULL ||
-                        strchr(OWN_LETTERS, letters[index]) != NULL;
-        if (!is_known || memchr(letters, letters[index], index) != NULL)
-            return false;
-        if (letters[index] == 'L' && !is_listener(packet->fds[index]))
-            return false;
-    }
-    return true;
-}
-
-/* Move the descriptors of a packet to their places. */
-static void keep(struct shim *shim, struct packet *packet, const char *letters, size_t count, int *ends)
-{
-    for (size_t index = 0; index < count; index++) {
-        const char *own = strchr(OWN_LETTERS, letters[index]);
-        if (letters[index] == 'L')
-            shim->listener = packet->fds[index];
-        else if (own != NULL)
-            ends[own - OWN_LETTERS] = packet->fds[index];
-        else {
-            shim->letters[shim->held_count] = letters[index];
-            shim->held[shim->held_count++] = packet->fds[index];
-        }
-        packet->fds[index] = -1;
-    }
-    shim->letters[shim->held_count] = '\0';
-}
-
 void shim_keep(struct shim *shim, struct packet *packet, const char *letters)
 {
     size_t count = strlen(letters);
 
-    if (shim->serving == SERVES_NOTHING || count + (size_t)shim->held_count >= MOST_HELD ||
-        strspn(letters, HELD_LETTERS) != count || strcspn(letters, shim->letters) != count ||
-        !are_letters_good(packet, letters, count))
+    if (shim->serving == SERVES_NOTHING || strcspn(letters, shim->state.letters) != count ||
+        strchr(letters, 'L') != NULL || !are_letters_good(packet, letters, count, HELD_LETTERS, ""))
         return;
-    keep(shim, packet, letters, count, NULL);
+    place_descriptors(&shim->state, packet, letters, count, "", NULL);
     hit("shim.kept");
-    shim_say(shim, "kept %s", letters);
+    report(&shim->state, "kept %s", letters);
 }
 
 /* Begin a POSIX session with the command's own descriptors, and with no signal blocked. Returns 0 or an
@@ -166,7 +131,7 @@ static pid_t make_child(struct start *start)
 /* So a supervisor can end a whole PID namespace without us. */
 static void record_init(struct shim *shim, pid_t init)
 {
-    char line[MOST_LINE];
+    char line[LINE_BYTES];
     int fd = open(shim_path(shim, "/init"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
     if (fd < 0)
@@ -199,7 +164,7 @@ static int execute(struct shim *shim, struct start *start)
         pid = start->read.sealed;
     }
     if (error == 0)
-        shim->pid = pid;
+        shim->state.child = pid;
     else if (pid > 0)
         waitpid(pid, NULL, 0);
     return error;
@@ -217,47 +182,42 @@ static int read_spec(struct shim *shim, struct start *start)
 
 static void fail(struct shim *shim, int number, const char *place)
 {
-    char line[MOST_LINE];
+    char line[LINE_BYTES];
 
-    shim->ending = HAS_FAILED;
-    shim->number = number;
-    shim->ended_ns = now_ns();
-    shim->is_empty = true;
-    snprintf(line, sizeof line, "failed %d %lld %s\n", number, (long long)shim->ended_ns, place);
+    note_failure(&shim->state, number, place, line);
     shim_add_line(shim, line);
-    shim_say(shim, "failed %d %s", number, place);
+    report(&shim->state, "failed %d %s", number, place);
 }
 
 /* Return the inode of the pipe through which the command is sent input, by which its two ends are known; 0 for none.
    Our descriptors are closed to our user; the record is not. */
 static unsigned long long input_pipe(const struct shim *shim)
 {
-    const char *found = strchr(shim->letters, 'i');
     struct stat pipe;
 
-    if (found == NULL || fstat(shim->held[found - shim->letters], &pipe) != 0)
-        return 0;
-    return pipe.st_ino;
+    return fstat(held_under(&shim->state, 'i'), &pipe) == 0 ? pipe.st_ino : 0;
 }
 
 /* Record the command's pid and start time, and its init's, and report them; where the disk is full the
    command runs all the same. */
 static void record_start(struct shim *shim, const struct start *start, int record)
 {
-    char line[MOST_LINE];
+    struct shim_state *state = &shim->state;
+    char line[LINE_BYTES];
 
     if (start->read.init > 0)
         record_init(shim, start->read.init);
     hit("shim.spawned");
-    shim->ticks = start_ticks_between(shim->pid, start->before_ns, start->read.born_ns);
+    state->pid = (unsigned long long)state->child;
+    state->ticks = start_ticks_between(state->child, start->before_ns, start->read.born_ns);
     /* From when its child ran: the command may have written something before this line is reached. */
     int64_t started_ns = now_ns() - (boottime_ns() - start->read.born_ns);
-    snprintf(line, sizeof line, "%d %llu %lld %lld %d %llu %s\n", (int)shim->pid, shim->ticks, (long long)started_ns,
+    snprintf(line, sizeof line, "%llu %llu %lld %lld %d %llu %s\n", state->pid, state->ticks, (long long)started_ns,
              (long long)start->read.born_ns, (int)getpid(), input_pipe(shim), shim->boot_id);
     write_line(record, line);
     close(record);
     hit("shim.recorded");
-    shim_say(shim, "spawned %d %llu %lld", (int)shim->pid, shim->ticks, (long long)started_ns);
+    report(state, "spawned %llu %llu %lld", state->pid, state->ticks, (long long)started_ns);
 }
 
 /* Return where the child has failed; `at_step` is room for it. */
@@ -318,17 +278,18 @@ void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns
     const char *folder = rest[count] == ' ' ? rest + count + 1 : rest + count;
 
     shim_release(shim);
-    if (strlen(folder) >= PATH_MAX || memchr(rest, 'L', count) == NULL || !are_letters_good(packet, rest, count)) {
+    if (strlen(folder) >= PATH_MAX || memchr(rest, 'L', count) == NULL ||
+        !are_letters_good(packet, rest, count, HELD_LETTERS, OWN_LETTERS)) {
         if (spawns)
-            shim_say(shim, "failed %d spec", EINVAL);
+            report(&shim->state, "failed %d spec", EINVAL);
         return;
     }
     shim->folder_length = strlen(folder);
     memcpy(shim->folder, folder, shim->folder_length + 1);
-    keep(shim, packet, rest, count, start.ends);
+    place_descriptors(&shim->state, packet, rest, count, OWN_LETTERS, start.ends);
     shim->serving = spawns ? OWNS : HOLDS;
     if (!spawns) {
-        shim->is_empty = true;
+        shim->state.is_empty = true;
         for (int index = 0; index < OWN_COUNT; index++)
             if (start.ends[index] >= 0)
                 close(start.ends[index]);
@@ -358,7 +319,7 @@ int try_command(void)
         dprintf(STDERR_FILENO, "failed %d %s\n", error, place);
         return NEVER_RAN;
     }
-    if (waitpid(shim.pid, &status, 0) != shim.pid)
+    if (waitpid(shim.state.child, &status, 0) != shim.state.child)
         return NEVER_RAN;
     return WIFEXITED(status) ? WEXITSTATUS(status) : SIGNALED + WTERMSIG(status);
 }

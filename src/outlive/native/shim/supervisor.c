@@ -4,12 +4,10 @@
    the lock that counts is the file that was there when the shim began, wherever it lies now. */
 #include "supervisor.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,8 +60,8 @@ static bool is_same_folder(const struct shim *shim)
    while no process holds that one: else a command could put a lock of its own there. */
 static enum proof is_supervisor(struct shim *shim, int link)
 {
-    enum proof proof = shim->lock < 0 ? NO_HOLDER : holds_lock(link, shim->lock);
-    bool is_free = shim->lock < 0 || !is_held(shim->lock);
+    enum proof proof = shim->state.lock < 0 ? NO_HOLDER : holds_lock(link, shim->state.lock);
+    bool is_free = shim->state.lock < 0 || !is_held(shim->state.lock);
     int lock = proof == NO_HOLDER && is_free && is_same_folder(shim) ? open_lock(shim) : -1;
 
     if (lock >= 0) {
@@ -79,18 +77,7 @@ static int accept_one(struct shim *shim, bool is_hung_up)
     int link = shim->unproven;
 
     shim->unproven = -1;
-    if (link >= 0)
-        return link;
-    link = accept4(shim->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (link < 0) {
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            shim->is_listener_resting = true;
-        else if (is_hung_up || (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)) {
-            close(shim->listener); /* shut down, which accept4 calls EAGAIN: it would be ready for ever */
-            shim->listener = -1;
-        }
-    }
-    return link;
+    return link >= 0 ? link : accept_peer(&shim->state, is_hung_up);
 }
 
 /* The link is for the process that holds the supervisor's record lock: any command can connect, and has our uid. */
@@ -101,14 +88,11 @@ void meet_supervisor(struct shim *shim, bool is_hung_up)
 
     if (proof == CANNOT_TELL) {
         shim->unproven = link;
-        shim->is_listener_resting = true;
+        shim->state.is_listener_resting = true;
     } else if (proof == NO_HOLDER && link >= 0)
         close(link);
     if (proof != IS_HOLDER)
         return;
-    if (shim->link >= 0)
-        close(shim->link);
-    shim->link = link;
-    shim_heed_link(shim);
-    shim_send_state(shim);
+    take_link(&shim->state, link);
+    send_state(&shim->state, shim->serving == OWNS);
 }
