@@ -7,7 +7,6 @@
 #include "filter/filter_stage.h"
 #include "runner/server.h"
 #include "shim/shim_loop.h"
-#include "shim/start.h"
 
 #define VERSION "outlive-runner 1\n"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -204,6 +205,13 @@ int64_t boottime_ns(void)
 int64_t now_ms(void)
 {
     return read_clock(CLOCK_MONOTONIC) / 1000000;
+}
+
+bool is_deleted(int fd)
+{
+    struct stat about;
+
+    return fstat(fd, &about) != 0 || about.st_nlink == 0;
 }
 
 ssize_t read_small(const char *path, char *text, size_t size)

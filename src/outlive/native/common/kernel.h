@@ -56,6 +56,9 @@ int64_t now_ns(void);
 int64_t boottime_ns(void);
 int64_t now_ms(void);
 
+/* Tell whether an open file has lost its name; it counts as lost where there is no descriptor. */
+bool is_deleted(int fd);
+
 /* Read a small file into `text`, which then ends with NUL. Returns the bytes, -1 when it cannot be read. */
 ssize_t read_small(const char *path, char *text, size_t size);
 

@@ -37,7 +37,7 @@ static bool is_forsaken(const struct container_shim *shim)
     if (!shim->is_spawned)
         return true;
     return shim->state.is_empty && shim->record.size == 0 &&
-           (shim->state.listener < 0 || is_record_deleted(&shim->record));
+           (shim->state.listener < 0 || (shim->record.fd >= 0 && is_deleted(shim->record.fd)));
 }
 
 /* The runner is to end: the command has had its TERM; what is left after a second gets KILL. */

@@ -61,10 +61,3 @@ bool flush_record(struct record *record)
     record->size = 0; /* written, or there is no place for it, and none will come */
     return true;
 }
-
-bool is_record_deleted(const struct record *record)
-{
-    struct stat state;
-
-    return record->fd >= 0 && (fstat(record->fd, &state) != 0 || state.st_nlink == 0);
-}

@@ -25,7 +25,4 @@ void add_record(struct record *record, const char *line);
 /* Try to write what waits. False: the disk is still full, try again. */
 bool flush_record(struct record *record);
 
-/* Return whether the file has lost its name: then the process was deleted, and no supervisor will ask for it. */
-bool is_record_deleted(const struct record *record);
-
 #endif

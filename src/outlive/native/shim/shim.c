@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
@@ -21,26 +20,15 @@ void shim_release(struct shim *shim)
     close_fd(&shim->state.listener);
     close_fd(&shim->unproven);
     shim->serving = SERVES_NOTHING;
-    shim->state.child = 0;
-    shim->state.pid = shim->state.ticks = 0;
-    shim->state.ending = RUNS;
-    shim->state.number = 0;
-    shim->state.ended_ns = 0;
-    shim->state.is_empty = false;
-}
-
-/* Whether the lock is gone, as with its folder: to one that was moved a supervisor will come. */
-static bool is_deleted(int lock)
-{
-    struct stat about;
-
-    return lock < 0 || fstat(lock, &about) != 0 || about.st_nlink == 0;
+    struct shim_state kept = shim->state;
+    shim->state = (struct shim_state){.link = kept.link, .wake = kept.wake, .listener = -1, .lock = kept.lock};
 }
 
 void shim_leave_if_forsaken(struct shim *shim)
 {
     const struct shim_state *state = &shim->state;
 
+    /* The lock has gone with its folder: to one that was moved a supervisor will come. */
     if (state->link < 0 && state->is_empty && is_deleted(state->lock) && access(shim_path(shim, ""), F_OK) != 0)
         shim_release(shim);
 }

@@ -43,4 +43,31 @@ void shim_release(struct shim *shim);
 /* Let go when all is over and no supervisor can come: it would ask at a socket that was deleted. */
 void shim_leave_if_forsaken(struct shim *shim);
 
+/* Take what a packet brings; `spawns`: and start the command. */
+void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns);
+
+/* Hold what a packet brings beside what is held, and report it. */
+void shim_keep(struct shim *shim, struct packet *packet, const char *letters);
+
+/* Empty the record, or make it. Returns its descriptor; -1 with errno. */
+int open_record(struct shim *shim);
+
+/* Write a line into a record that is open. Returns 0 or an errno. */
+int write_line(int fd, const char *line);
+
+/* Add a line to a file of the process's folder, made if need be: whole or not at all. Returns 0 or an errno. */
+int shim_add_line(struct shim *shim, const char *file, const char *line);
+
+/* Reap children; the command's end is recorded before. */
+void shim_reap(struct shim *shim);
+
+/* Open the record lock of the state folder, as it is named now. */
+int open_lock(const struct shim *shim);
+
+/* Remember what the state folder is known by. */
+void remember_folder(struct shim *shim);
+
+/* Take a connection from the supervisor, or refuse one from any other process. `is_hung_up`: the listener itself is over. */
+void meet_supervisor(struct shim *shim, bool is_hung_up);
+
 #endif

@@ -1,5 +1,5 @@
 /* The loop of a shim: it waits for its child, its supervisor and a new one, and does what came. What it does is in the
-   file of its name: start, exit, supervisor. */
+   file of its name: start, record, supervisor. */
 #include "shim_loop.h"
 
 #include <errno.h>
@@ -12,12 +12,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "../common/kernel.h"
-#include "exit.h"
 #include "../common/failpoints.h"
+#include "../common/kernel.h"
 #include "shim.h"
-#include "start.h"
-#include "supervisor.h"
 
 enum {
     RETRY_MS = 50,     /* a full disk, a full table of descriptors */

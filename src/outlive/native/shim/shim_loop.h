@@ -35,4 +35,8 @@
    code. `is_lock_handed`: the record lock's file is open as the standard input. */
 int run_shim(const char *state_folder, bool is_lock_handed);
 
+/* Start the command of the spec that is the standard input, as a shim does, and wait for it: so it is found out what a
+   machine offers. Its output is ours. Returns its exit code, or 125 after "failed ERRNO PLACE" on the standard error. */
+int try_command(void);
+
 #endif

@@ -1,6 +1,4 @@
 /* How a shim starts its command. */
-#include "start.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -15,11 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "../common/failpoints.h"
 #include "../common/kernel.h"
 #include "../common/spec.h"
 #include "confine.h"
-#include "../common/failpoints.h"
-#include "pid_file.h"
+#include "shim.h"
+#include "shim_loop.h"
 
 enum {
     STACK_BYTES = 16384, /* of the child until it executes; it is the parent's memory */
@@ -132,13 +131,9 @@ static pid_t make_child(struct start *start)
 static void record_init(struct shim *shim, pid_t init)
 {
     char line[LINE_BYTES];
-    int fd = open(shim_path(shim, "/init"), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
-    if (fd < 0)
-        return;
     snprintf(line, sizeof line, "%d %llu\n", (int)init, start_ticks(init));
-    write_line(fd, line);
-    close(fd);
+    shim_add_line(shim, "/init", line);
 }
 
 /* Start the command, and learn what came of it. Returns 0 or an errno. */
@@ -185,7 +180,7 @@ static void fail(struct shim *shim, int number, const char *place)
     char line[LINE_BYTES];
 
     note_failure(&shim->state, number, place, line);
-    shim_add_line(shim, line);
+    shim_add_line(shim, "/pid", line);
     report(&shim->state, "failed %d %s", number, place);
 }
 
