@@ -26,7 +26,7 @@ from outlive.keeper.supervisor.loop import Loop, Timer
 Heard = Callable[[bytes, list[int], int], None]
 
 _FLOCK = struct.Struct("hhqqi")
-_FIRST_BYTE, _END = 1 << 40, 1 << 62  # the range from which a runner chooses (challenge.c)
+_FIRST_BYTE, _END = 1 << 40, 1 << 62  # the range from which a runner chooses (peers.c)
 # A peer that was stopped (SIGSTOP) before it looked asks again when it finds the byte locked.
 _FREE_S = 5.0
 _RETRY_S = 0.5  # until the next attempt to lock a byte that another process holds

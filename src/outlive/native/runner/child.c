@@ -1,7 +1,5 @@
 /* A child between fork and execve. It reports through a pipe that execve closes: the end of file there means that the
    command runs, a `struct failure` says at which step it failed. */
-#include "child.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -14,6 +12,7 @@
 
 #include "../common/kernel.h"
 #include "../common/spec.h"
+#include "container_shim.h"
 
 enum {
     NOT_EXECUTED = 127,

@@ -11,7 +11,7 @@
 
 #include "../common/kernel.h"
 #include "listener.h"
-#include "process_tree.h"
+#include "container_shim.h"
 
 enum {
     TERM_MS = 1250, /* the patience of a command's shim and a little: it records what it has to kill */

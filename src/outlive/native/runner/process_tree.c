@@ -1,7 +1,5 @@
 /* Signals to every process below this one. A tree changes while it is walked, so one walk is never enough to be sure:
    callers repeat. */
-#include "process_tree.h"
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +11,7 @@
 #include <unistd.h>
 
 #include "../common/kernel.h"
+#include "container_shim.h"
 
 enum {
     PIDS = 1 << 22, /* proc_sys_kernel(5) pid_max: no pid is larger */

@@ -1,12 +1,12 @@
 /* The record of a command, written through a descriptor that the supervisor handed over: the shim in a container cannot open
    the file by its name. Lines that a full disk has kept back wait in memory and are tried again. */
-#include "record.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "container_shim.h"
 
 /* Write all of it or nothing, so that a second try does not stand behind a torn first one. Returns 0 or an errno. */
 static int append(int fd, const char *text, size_t size)

@@ -12,7 +12,7 @@
 
 #include "../common/kernel.h"
 #include "../common/packets.h"
-#include "container_shim_loop.h"
+#include "container_shim.h"
 #include "init_process.h"
 #include "listener.h"
 #include "socket_handover.h"

@@ -1,6 +1,4 @@
 /* A pseudoterminal made inside, so that its name exists in the container, too. */
-#include "terminal.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,12 +6,18 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "../common/kernel.h"
+#include "../common/spec.h"
+#include "container_shim.h"
+
 #ifndef TIOCGPTPEER
 #define TIOCGPTPEER 0x5441 /* _IO('T', 0x41), kernel >= 4.13: the slave's side, wherever devpts is mounted */
 #endif
 #ifndef IUTF8
 #define IUTF8 0040000
 #endif
+
+enum { MOST_SIZE = 65535 };
 
 static int open_slave(int master)
 {
@@ -31,7 +35,8 @@ static int open_slave(int master)
     return open(path, flags);
 }
 
-int open_terminal(unsigned short rows, unsigned short cols, int *master, int *slave)
+/* Open one of the given size; both descriptors are close-on-exec, the master does not block. Returns 0 or an errno. */
+static int open_terminal(unsigned short rows, unsigned short cols, int *master, int *slave)
 {
     struct winsize size = {.ws_row = rows, .ws_col = cols};
     struct termios modes;
@@ -52,4 +57,19 @@ int open_terminal(unsigned short rows, unsigned short cols, int *master, int *sl
     close(*master);
     *master = *slave = -1;
     return error;
+}
+
+void make_terminal(struct container_shim *shim, const char *rest)
+{
+    unsigned long long rows, cols;
+    int master;
+
+    if (shim->is_spawned || !take_number(&rest, &rows) || rows > MOST_SIZE || !take_number(&rest, &cols) ||
+        cols > MOST_SIZE)
+        return;
+    close_held(&shim->state, "m");
+    close_fd(&shim->terminal);
+    shim->terminal_error = open_terminal((unsigned short)rows, (unsigned short)cols, &master, &shim->terminal);
+    if (shim->terminal_error == 0)
+        hold(&shim->state, 'm', master);
 }

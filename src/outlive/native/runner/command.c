@@ -1,15 +1,15 @@
-/* From `spawn` to the program: descriptors are taken, the record begun, a child made; it waits for `go`. */
-#include "command_start.h"
-
+/* A command from `spawn` to its end. Descriptors are taken, the record is begun, a child made, which waits for `go`. Its end
+   is recorded before it is reaped: the zombie is the durable copy until then. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
 #include "../common/spec.h"
-#include "child.h"
+#include "container_shim.h"
 
 static const char HELD_LETTERS[] = "oeirw";
 static const char OWN_LETTERS[] = "IOESXFP";
@@ -31,6 +31,16 @@ static bool take(struct container_shim *shim, struct packet *packet, const char 
     if (shim->state.listener >= 0)
         fcntl(shim->state.listener, F_SETFL, fcntl(shim->state.listener, F_GETFL) | O_NONBLOCK);
     return true;
+}
+
+/* Record that the command never ran, and report it. */
+static void command_never_ran(struct container_shim *shim, int number, const char *place)
+{
+    char line[LINE_BYTES];
+
+    note_failure(&shim->state, number, place, line);
+    add_record(&shim->record, line);
+    report(&shim->state, "failed %d %s", number, place);
 }
 
 static void close_pair(int *ends)
@@ -173,4 +183,52 @@ void hear_child_start(struct container_shim *shim)
         add_record(&shim->record, shim->line);
         report(&shim->state, "spawned %llu %llu %llu", shim->said[0], shim->said[1], shim->said[2]);
     }
+}
+
+/* Whether the memory of its container ran out meanwhile. */
+static bool was_oom(const struct container_shim *shim)
+{
+    return shim->oom_kills >= 0 && oom_kills() > shim->oom_kills;
+}
+
+static void note_end(struct container_shim *shim, const siginfo_t *info)
+{
+    char line[LINE_BYTES];
+
+    shim->is_ending = true;
+    shim->state.number = info->si_status;
+    shim->state.ended_ns = now_ns();
+    bool is_oom = info->si_code != CLD_EXITED && info->si_status == SIGKILL && was_oom(shim);
+    write_end(line, info, shim->state.ended_ns, is_oom ? "oom" : "");
+    add_record(&shim->record, line);
+}
+
+/* The command has ended. False: its end cannot be recorded yet. */
+static bool end_command(struct container_shim *shim, const siginfo_t *info)
+{
+    hear_child_start(shim); /* whether it executed is known for certain now */
+    if (shim->state.ending == HAS_FAILED) {
+        reap_one(shim->state.child);
+        shim->state.child = 0;
+        return true;
+    }
+    if (!shim->is_ending)
+        note_end(shim, info);
+    if (!flush_record(&shim->record))
+        return false;
+    report_end(&shim->state, info, shim->state.ended_ns);
+    return true;
+}
+
+void reap_ended(struct container_shim *shim)
+{
+    siginfo_t info;
+    enum reaped reaped;
+
+    do
+        reaped = reap_children(shim->state.child, &info);
+    while (reaped == COMMAND_ENDED && end_command(shim, &info));
+    shim->must_reap = reaped == REAPED_SOME;
+    if (reaped == NO_CHILD_LEFT)
+        become_empty(&shim->state);
 }
