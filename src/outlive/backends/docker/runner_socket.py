@@ -3,7 +3,7 @@ finds out whether it answers.
 
 The socket's name lies in the container's folder, which is not mounted: no command inside can delete or
 replace it. The container sees only `hand`, read-only, where the server listens during the handover. The
-container's first process connects there by itself (native/runner/socket_handover.c). It gets the socket, and
+container's first process connects there by itself (native/runner/server.c). It gets the socket, and
 the supervisor's lock read-only: by that it recognizes a supervisor (decisions 137 and 151).
 
 A handle asks the kernel and the runner, never the daemon. It starts, repairs and removes nothing:

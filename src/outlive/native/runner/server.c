@@ -1,23 +1,250 @@
-/* `outlive-runner serve`: the first process of a container. It listens, forks a shim for each supervisor's connection, and
-   reaps whatever has lost its parent. */
+/* `outlive-runner serve`: the first process of a container. It gets its socket, forks a shim for each supervisor's
+   connection, reaps what has lost its parent, and ends the rest when it is over.
+
+   The server binds the socket outside, in a folder that is not mounted, and hands it over as a descriptor. All that the
+   container shares with the server for that is a read-only folder in which the server listens while it hands over: a command
+   inside can neither write there nor put anything in the socket's place. */
 #include "server.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "../common/kernel.h"
 #include "../common/packets.h"
 #include "container_shim.h"
-#include "init_process.h"
-#include "listener.h"
-#include "socket_handover.h"
 
-enum { REST_MS = 50 }; /* out of descriptors or processes */
+enum {
+    BACKLOG = 64, /* connections that wait to be accepted */
+    REST_MS = 50, /* out of descriptors or processes */
+    FIRST_PAUSE_MS = 10,
+    LONGEST_PAUSE_MS = 500,
+    ANSWERS_MS = 10000,
+    TERM_MS = 1250, /* the patience of a command's shim and a little: it records what it has to kill */
+    KILL_MS = 3000,
+    LOOK_MS = 20,
+};
+
+/* What a file is known by, whatever its name: the daemon says it, so that no other process can hand over another one. */
+struct file_id {
+    unsigned long long device, inode;
+};
+
+/* Write what errno says about something to the standard error. */
+static void complain(const char *about)
+{
+    dprintf(2, "outlive-runner: %s: %s\n", about, strerror(errno));
+}
+
+/* A descriptor below 3 that is closed would be taken by one of ours, and be a command's stream. */
+static void fill_streams(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR); /* the commands do not get these: theirs are put over them */
+    while (fd >= 0 && fd < 3);
+    close_from(3, false);
+}
+
+static void signal_all_processes(int number)
+{
+    if (getpid() == 1)
+        kill(-1, number); /* all of the container, not only what we started (kill(2): never PID 1 itself) */
+    else
+        signal_tree(number);
+}
+
+/* TERM to all, KILL to what is left: the shims record how their commands end. */
+static void end_all_processes(void)
+{
+    int64_t begun = now_ms();
+    siginfo_t info;
+
+    signal_all_processes(SIGTERM);
+    while (reap_children(0, &info) != NO_CHILD_LEFT) {
+        int64_t passed = now_ms() - begun;
+        if (passed > KILL_MS)
+            return;
+        if (passed > TERM_MS)
+            signal_all_processes(SIGKILL);
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+/* Prepare this process. Returns a signalfd(2) of SIGCHLD, SIGTERM, SIGINT; -1 after a complaint. */
+static int begin_serving(void)
+{
+    sigset_t wanted;
+
+    fill_streams();
+    sigemptyset(&wanted);
+    sigaddset(&wanted, SIGCHLD);
+    sigaddset(&wanted, SIGTERM);
+    sigaddset(&wanted, SIGINT);
+    sigprocmask(SIG_BLOCK, &wanted, NULL);
+    open_oom_score();
+    /* A fork has our memory until it executes, and commands of our user must not look into it. execve(2) makes a process
+       dumpable again, so commands are not affected. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        complain("PR_SET_DUMPABLE");
+        return -1;
+    }
+    /* An emulator refuses this. Without it what a command leaves behind could not be found: so nothing starts. */
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        complain("PR_SET_CHILD_SUBREAPER");
+        return -1;
+    }
+    int wake = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (wake < 0)
+        complain("signalfd");
+    return wake;
+}
+
+/* Read the signals that came: whether one of them says that it is over. */
+static bool has_end_signal(int wake)
+{
+    struct signalfd_siginfo heard;
+    bool is_over = false, is_first = getpid() == 1;
+
+    /* In a container a command inside must not end all others: only a sender that the kernel cannot number here (0) is
+       outside, as the daemon is. */
+    while (read(wake, &heard, sizeof heard) == (ssize_t)sizeof heard)
+        is_over |= heard.ssi_signo != SIGCHLD && (!is_first || heard.ssi_pid == 0);
+    return is_over;
+}
+
+/* Connect to the server, if it is there. */
+static int connect_outside(const char *path)
+{
+    struct sockaddr_un address;
+    socklen_t size = address_of(path, &address);
+    uid_t uid;
+    int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (link >= 0 && connect(link, (struct sockaddr *)&address, size) == 0 && peer_of(link, &uid) == 0)
+        return link;
+    if (link >= 0)
+        close(link);
+    return -1;
+}
+
+/* Take the one descriptor of the server's next packet; -1 without one. `asks`: whether the packet announces the lock. */
+static int take_one(int link, bool *asks)
+{
+    struct pollfd polled = {.fd = link, .events = POLLIN};
+    struct packet packet;
+    int taken = -1;
+
+    if (poll(&polled, 1, ANSWERS_MS) > 0 && receive_packet(link, &packet) == HEARD_PACKET) {
+        if (packet.count == 1) {
+            taken = packet.fds[0];
+            packet.fds[0] = -1;
+        }
+        *asks = strcmp(packet.words, "listen asking") == 0;
+        close_packet(&packet);
+    }
+    return taken;
+}
+
+static bool is_file(int fd, const struct file_id *file)
+{
+    struct stat about;
+
+    return fstat(fd, &about) == 0 && about.st_dev == file->device && about.st_ino == file->inode;
+}
+
+/* Take the socket, which listens in our name: a peer reads our identity from it (SO_PEERCRED). Behind it comes the lock
+   of the supervisor, unless that is too old to prove that it holds it. */
+static int take_listener(int link, const struct file_id *wanted, int *lock)
+{
+    bool asks = false, more;
+    int listener = take_one(link, &asks);
+
+    *lock = asks ? take_one(link, &more) : -1;
+    close(link);
+    bool is_whole = wanted != NULL ? *lock >= 0 && is_file(*lock, wanted) : !asks || *lock >= 0;
+    if (listener >= 0 && is_whole && listen(listener, BACKLOG) == 0 && is_listener(listener))
+        return listener;
+    close_fd(&listener);
+    close_fd(lock);
+    return -1;
+}
+
+/* Listen on a socket that is handed over by the server at `path`, outside of our PID namespace: the socket's name lies where
+   nothing inside can reach it. `lock` becomes the supervisor's lock, if that is handed over, too; where one is `wanted`
+   nothing else is taken. Waits for that; -1 when a signal says that it is over. */
+static int listen_handed(const char *path, int wake, const struct file_id *wanted, int *lock)
+{
+    struct pollfd polled = {.fd = wake, .events = POLLIN};
+    int pause_ms = FIRST_PAUSE_MS;
+    siginfo_t info;
+
+    for (;;) {
+        int link = connect_outside(path);
+        int listener = link < 0 ? -1 : take_listener(link, wanted, lock);
+        if (listener >= 0)
+            return listener;
+        /* A server that was killed in between is no reason to stop: the next one hands over. */
+        if (poll(&polled, 1, pause_ms) > 0 && has_end_signal(wake))
+            return -1;
+        reap_children(0, &info);
+        pause_ms = 2 * pause_ms < LONGEST_PAUSE_MS ? 2 * pause_ms : LONGEST_PAUSE_MS;
+    }
+}
+
+/* Listen under another name of the working folder, then take the right one: a peer that sees the right name
+   can connect already. */
+static int listen_as(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ".outlive-runner.new"};
+    struct stat state;
+
+    if (lstat(name, &state) == 0 && !S_ISSOCK(state.st_mode)) {
+        errno = EEXIST;
+        return -1;
+    }
+    unlink(address.sun_path);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    mode_t mask = umask(0177);
+    bool listens = listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
+                   listen(listener, BACKLOG) == 0 && rename(address.sun_path, name) == 0;
+    umask(mask); /* the commands' is the container's */
+    return listens ? listener : -1;
+}
+
+/* Listen on a path, mode 0600; a socket that lies there is stale. Returns -1 after a complaint. */
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address;
+    char folder[sizeof address.sun_path];
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+
+    int here = open(".", O_PATH | O_CLOEXEC);
+    if (*name == '\0' || strlen(path) >= sizeof address.sun_path) { /* it could not be connected to, either */
+        errno = ENAMETOOLONG;
+        complain("the socket's path");
+        return -1;
+    }
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+    int listener = *folder == '\0' || chdir(folder) == 0 ? listen_as(name) : -1;
+    if (listener < 0)
+        complain(path);
+    if (here >= 0 && fchdir(here) == 0)
+        close(here);
+    return listener;
+}
 
 /* Fork a shim for the next connection. False: none can be forked now. */
 static bool welcome(int listener, int wake, bool lets_any_in, int lock)
