@@ -7,6 +7,8 @@ in.
 
 import os
 import shutil
+import socket
+import struct
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,12 +78,19 @@ class ContainedHouse(House):
             handing.close()
 
     def _start_beside(self, folder: Path) -> None:
-        # The whole path may be longer than sockets take.
-        words = [str(self._program), "serve", "--any-peer", "runner.sock"]
-        self._runner = subprocess.Popen(words, cwd=folder, env={}, stdin=subprocess.DEVNULL)
+        path = str(folder / "runner.sock")
+        with sockets.listen_unix(path) as listener:
+            words = [str(self._program), "serve", "--any-peer"]
+            self._runner = subprocess.Popen(words, cwd=folder, env={}, stdin=listener.fileno())
         self.runner = self._process
         (folder / "init").write_text(f"{self.runner}\n")
-        until((folder / "runner.sock").exists, "the runner to listen")
+
+        def listens() -> bool:
+            with sockets.connect_unix(path) as link:  # in the runner's name, or still in ours
+                peer = link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+            return bool(struct.unpack("3i", peer)[0] == self.runner)
+
+        until(listens, "the runner to listen")
 
     @property
     def _process(self) -> int:

@@ -48,7 +48,7 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def runner(binary: Path, tmp_path: Path) -> Iterator[Runner]:
     """A runner outside of any container."""
-    running = Runner(binary, tmp_path, flags=("--any-peer",), asks=True)
+    running = Runner(binary, tmp_path, asks=True)
     yield running
     running.discard()
 

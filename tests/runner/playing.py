@@ -68,23 +68,20 @@ class Runner:
         folder: Path,
         *,
         before: tuple[str, ...] = (),
-        flags: tuple[str, ...] = (),
         asks: bool = False,
     ) -> None:
-        """Start it and wait until it listens; with `asks` it wants proof of each supervisor."""
+        """Start it on a socket in `folder`; with `asks` it wants proof of each supervisor."""
         self.socket = folder / "runner.sock"
         self.commands: list[Command] = []
-        words = [*before, str(binary), "serve", *flags, str(self.socket)]
+        words = [*before, str(binary), "serve", "--any-peer"]
         if asks:
             self.lock = take_lock(lock := str(folder / "supervisor.lock"))
             words.append(lock)
         # A sanitizer's last check asks ptrace(2) about itself, which the runner forbids to everybody.
         env = {**os.environ, "BASE": "container", "ASAN_OPTIONS": "detect_leaks=0"}
-        with (folder / "stderr").open("wb") as stderr:
-            self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=stderr, env=env)
         self._stderr = folder / "stderr"
-        wait_until(lambda: self.socket.exists() or self.process.poll() is not None)
-        assert self.process.poll() is None, self.said()
+        with self._stderr.open("wb") as stderr, sockets.listen_unix(str(self.socket)) as listener:
+            self.process = subprocess.Popen(words, stdin=listener.fileno(), stderr=stderr, env=env)
 
     def said(self) -> str:
         """Return what it and its minders wrote to stderr."""

@@ -1,5 +1,6 @@
 """Where the runner's binary comes from: shipped, compiled once, or not to be had, which is said."""
 
+import contextlib
 import os
 import platform
 import shutil
@@ -13,8 +14,9 @@ import pytest
 from outlive.backends.docker import runner_build as building
 from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary
 from outlive.core.errors import StartFailed
+from outlive.keeper.common import sockets
 from tests.cli.screens import needs
-from tests.runner.playing import Command, Runner, wait_until
+from tests.runner.playing import PATIENCE_S, Command, Runner
 
 pytestmark = pytest.mark.thorough
 
@@ -125,9 +127,14 @@ def test_the_other_machines_runner_executes(tmp_path: Path) -> None:
     emulator = str(shutil.which("qemu-aarch64-static"))
     said = subprocess.run([emulator, other, "--version"], capture_output=True, check=True).stdout
     assert said.startswith(b"outlive-runner ")
-    words = [emulator, str(other), "serve", str(tmp_path / "runner.sock")]
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
-        wait_until(lambda: process.poll() is not None or (tmp_path / "runner.sock").exists())
+    words = [emulator, str(other), "serve", "--any-peer"]
+    path = str(tmp_path / "runner.sock")
+    with sockets.listen_unix(path) as listener:
+        process = subprocess.Popen(words, stdin=listener.fileno(), stderr=subprocess.PIPE, text=True)
+    with process:
+        with contextlib.suppress(OSError), sockets.connect_unix(path) as link:
+            link.settimeout(PATIENCE_S)
+            link.recv(100)  # its greeting, or the end
         process.terminate()  # a newer emulator may be able to
         _, complaint = process.communicate()
         assert process.returncode == 0 or "PR_SET_CHILD_SUBREAPER" in complaint
@@ -140,7 +147,7 @@ def test_either_c_library_will_do(compiler: str, tmp_path: Path, monkeypatch: py
     if found is None:
         pytest.skip(f"{compiler} is not installed")
     monkeypatch.setattr(building, "_compilers", lambda _machine: iter([(found,)]))
-    runner = Runner(runner_binary("x86_64", tmp_path / "cache"), tmp_path, flags=("--any-peer",))
+    runner = Runner(runner_binary("x86_64", tmp_path / "cache"), tmp_path)
     try:
         command = Command(runner, tmp_path / "one")
         command.start(("/bin/sh", "-c", "stty size; sleep 0.01; kill -9 $$"), pty=(24, 80), stdin=False)

@@ -81,9 +81,7 @@ def counting(binary: Path, tmp_path: Path) -> Iterator[tuple[Runner, Callable[[s
     shown.mkdir()
     (shown / "memory.events").write_text("low 0\noom 9\noom_kill 3\noom_group_kill 1\n")
     script = f'mount --bind {shown} /sys/fs/cgroup && exec "$@"'
-    runner = Runner(
-        binary, tmp_path, before=("unshare", "--mount", "sh", "-c", script, "sh"), flags=("--any-peer",)
-    )
+    runner = Runner(binary, tmp_path, before=("unshare", "--mount", "sh", "-c", script, "sh"))
 
     def count(number: str) -> None:
         (shown / "memory.events").write_text(f"low 0\noom 9\noom_kill {number}\noom_group_kill 1\n")

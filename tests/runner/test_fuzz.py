@@ -103,7 +103,7 @@ _specs = st.one_of(
 
 @pytest.fixture
 def checked(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
-    running = Runner(sanitized, tmp_path, flags=("--any-peer",))
+    running = Runner(sanitized, tmp_path)
     yield running
     running.discard()
     said = running.said()
@@ -113,7 +113,7 @@ def checked(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
 
 @pytest.fixture
 def asking(sanitized: Path, tmp_path: Path) -> Iterator[Runner]:
-    running = Runner(sanitized, tmp_path, flags=("--any-peer",), asks=True)
+    running = Runner(sanitized, tmp_path, asks=True)
     yield running
     running.discard()
     said = running.said()

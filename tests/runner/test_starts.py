@@ -217,7 +217,7 @@ def test_a_command_leads_its_own_posix_session_with_default_signals(binary: Path
         "import os, signal, sys; [signal.signal(n, 1) for n in (2, 3, 13, 34, 64)]; "
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    runner = Runner(binary, tmp_path, before=(sys.executable, "-c", ignore), flags=("--any-peer",))
+    runner = Runner(binary, tmp_path, before=(sys.executable, "-c", ignore))
     command = Command(runner, tmp_path / "process")
     command.start(("/bin/sh", "-c", "cat /proc/self/status; cat /proc/$$/stat; umask"))
     out = command.read().decode()

@@ -36,6 +36,6 @@ int main(int argc, char **argv)
 
     if (exit_code != NO_PART)
         return exit_code;
-    dprintf(2, "outlive-runner: usage: outlive-runner serve SOCKET | outlive-runner --version\n");
+    dprintf(2, "outlive-runner: usage: serve --handed --lock=DEVICE:INODE SOCKET | --version\n");
     return USAGE;
 }

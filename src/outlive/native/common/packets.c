@@ -95,17 +95,6 @@ pid_t peer_of(int link, uid_t *uid)
     return peer.pid;
 }
 
-socklen_t address_of(const char *path, struct sockaddr_un *address)
-{
-    size_t size = strlen(path);
-
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    if (size >= sizeof address->sun_path)
-        return 0;
-    memcpy(address->sun_path, path, size + 1);
-    return sizeof *address;
-}
-
 bool is_listener(int fd)
 {
     int listens = 0, domain = 0, kind = 0;

@@ -4,9 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/un.h>
 
 enum {
     PACKET_BYTES = 8192, /* no packet of ours is longer; a longer one is dropped whole */
@@ -30,9 +28,6 @@ void close_packet(struct packet *packet);
 
 /* Send one packet without waiting. False: the peer is gone or does not read; nothing was sent. */
 bool send_packet(int link, const char *words, const int *fds, int count);
-
-/* Write down the address of a path. Returns its size, 0 when it is too long. */
-socklen_t address_of(const char *path, struct sockaddr_un *address);
 
 /* Tell whether a descriptor listens for packets: anything that is always ready, or never accepts, would make us spin. */
 bool is_listener(int fd);

@@ -127,20 +127,22 @@ static bool has_end_signal(int wake)
 /* Connect to the server, if it is there. */
 static int connect_outside(const char *path)
 {
-    struct sockaddr_un address;
-    socklen_t size = address_of(path, &address);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t size = strlen(path) + 1;
     uid_t uid;
-    int link = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int link = size > sizeof address.sun_path ? -1 : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    if (link >= 0 && connect(link, (struct sockaddr *)&address, size) == 0 && peer_of(link, &uid) == 0)
+    if (link < 0)
+        return -1;
+    memcpy(address.sun_path, path, size);
+    if (connect(link, (struct sockaddr *)&address, sizeof address) == 0 && peer_of(link, &uid) == 0)
         return link;
-    if (link >= 0)
-        close(link);
+    close(link);
     return -1;
 }
 
-/* Take the one descriptor of the server's next packet; -1 without one. `asks`: whether the packet announces the lock. */
-static int take_one(int link, bool *asks)
+/* Take the one descriptor of the server's next packet; -1 without one. */
+static int take_one(int link)
 {
     struct pollfd polled = {.fd = link, .events = POLLIN};
     struct packet packet;
@@ -151,7 +153,6 @@ static int take_one(int link, bool *asks)
             taken = packet.fds[0];
             packet.fds[0] = -1;
         }
-        *asks = strcmp(packet.words, "listen asking") == 0;
         close_packet(&packet);
     }
     return taken;
@@ -165,16 +166,14 @@ static bool is_file(int fd, const struct file_id *file)
 }
 
 /* Take the socket, which listens in our name: a peer reads our identity from it (SO_PEERCRED). Behind it comes the lock
-   of the supervisor, unless that is too old to prove that it holds it. */
+   of the supervisor. */
 static int take_listener(int link, const struct file_id *wanted, int *lock)
 {
-    bool asks = false, more;
-    int listener = take_one(link, &asks);
+    int listener = take_one(link);
 
-    *lock = asks ? take_one(link, &more) : -1;
+    *lock = listener >= 0 ? take_one(link) : -1;
     close(link);
-    bool is_whole = wanted != NULL ? *lock >= 0 && is_file(*lock, wanted) : !asks || *lock >= 0;
-    if (listener >= 0 && is_whole && listen(listener, BACKLOG) == 0 && is_listener(listener))
+    if (listener >= 0 && is_file(*lock, wanted) && listen(listener, BACKLOG) == 0 && is_listener(listener))
         return listener;
     close_fd(&listener);
     close_fd(lock);
@@ -182,8 +181,8 @@ static int take_listener(int link, const struct file_id *wanted, int *lock)
 }
 
 /* Listen on a socket that is handed over by the server at `path`, outside of our PID namespace: the socket's name lies where
-   nothing inside can reach it. `lock` becomes the supervisor's lock, if that is handed over, too; where one is `wanted`
-   nothing else is taken. Waits for that; -1 when a signal says that it is over. */
+   nothing inside can reach it. `lock` becomes the supervisor's lock, which is the `wanted` file. Waits for that;
+   -1 when a signal says that it is over. */
 static int listen_handed(const char *path, int wake, const struct file_id *wanted, int *lock)
 {
     struct pollfd polled = {.fd = wake, .events = POLLIN};
@@ -201,49 +200,6 @@ static int listen_handed(const char *path, int wake, const struct file_id *wante
         reap_children(0, &info);
         pause_ms = 2 * pause_ms < LONGEST_PAUSE_MS ? 2 * pause_ms : LONGEST_PAUSE_MS;
     }
-}
-
-/* Listen under another name of the working folder, then take the right one: a peer that sees the right name
-   can connect already. */
-static int listen_as(const char *name)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = ".outlive-runner.new"};
-    struct stat state;
-
-    if (lstat(name, &state) == 0 && !S_ISSOCK(state.st_mode)) {
-        errno = EEXIST;
-        return -1;
-    }
-    unlink(address.sun_path);
-    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    mode_t mask = umask(0177);
-    bool listens = listener >= 0 && bind(listener, (struct sockaddr *)&address, sizeof address) == 0 &&
-                   listen(listener, BACKLOG) == 0 && rename(address.sun_path, name) == 0;
-    umask(mask); /* the commands' is the container's */
-    return listens ? listener : -1;
-}
-
-/* Listen on a path, mode 0600; a socket that lies there is stale. Returns -1 after a complaint. */
-static int listen_at(const char *path)
-{
-    struct sockaddr_un address;
-    char folder[sizeof address.sun_path];
-    const char *slash = strrchr(path, '/');
-    const char *name = slash == NULL ? path : slash + 1;
-
-    int here = open(".", O_PATH | O_CLOEXEC);
-    if (*name == '\0' || strlen(path) >= sizeof address.sun_path) { /* it could not be connected to, either */
-        errno = ENAMETOOLONG;
-        complain("the socket's path");
-        return -1;
-    }
-    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
-    int listener = *folder == '\0' || chdir(folder) == 0 ? listen_as(name) : -1;
-    if (listener < 0)
-        complain(path);
-    if (here >= 0 && fchdir(here) == 0)
-        close(here);
-    return listener;
 }
 
 /* Fork a shim for the next connection. False: none can be forked now. */
@@ -273,41 +229,20 @@ static bool welcome(int listener, int wake, bool lets_any_in, int lock)
     return !is_welcome || shim > 0;
 }
 
-/* What is served, and where. */
-struct way {
-    const char *path;
-    bool is_handed, lets_any_in;
-    const char *lock_path;        /* of the supervisor's lock, NULL: as it is handed over */
-    const struct file_id *wanted; /* which has to be this one, if not NULL */
-};
-
 /* Serve until a signal says that it is over. */
-static int serve(const struct way *way)
+static void serve(int listener, int wake, bool lets_any_in, int lock)
 {
-    const char *path = way->path;
-    bool is_handed = way->is_handed, lets_any_in = way->lets_any_in;
-    int wake = begin_serving();
-    int lock = way->lock_path == NULL ? -1 : open(way->lock_path, O_RDONLY | O_CLOEXEC);
-    if (way->lock_path != NULL && lock < 0) {
-        complain(way->lock_path);
-        return 1;
-    }
-    int listener = wake < 0 ? -1 : is_handed ? listen_handed(path, wake, way->wanted, &lock) : listen_at(path);
-
-    if (listener < 0)
-        return wake < 0 || !is_handed;
     bool rests = false, has_more = false;
     siginfo_t info;
+
     for (;;) {
         struct pollfd polled[] = {{.fd = wake, .events = POLLIN}, {.fd = rests ? -1 : listener, .events = POLLIN}};
         poll(polled, 2, has_more ? 0 : rests ? REST_MS : -1);
         rests = false;
         if ((polled[0].revents & POLLIN) != 0 && has_end_signal(wake)) {
             close(listener);
-            if (!is_handed)
-                unlink(path);
             end_all_processes();
-            return 0;
+            return;
         }
         has_more = reap_children(0, &info) == REAPED_SOME;
         if (polled[1].revents != 0)
@@ -317,22 +252,23 @@ static int serve(const struct way *way)
 
 int run_server(int count, char **words)
 {
-    struct file_id lock;
-    struct way way = {.path = words[count - 1]};
+    struct file_id wanted;
+    bool is_handed = count == 3 && strcmp(words[0], "--handed") == 0 &&
+                     sscanf(words[1], "--lock=%llu:%llu", &wanted.device, &wanted.inode) == 2;
+    int listener = STDIN_FILENO, lock = -1;
 
-    if (count == 1)
-        return serve(&way);
-    if (strcmp(words[0], "--handed") == 0) {
-        way.is_handed = true;
-        way.wanted = count == 3 ? &lock : NULL;
-        if (count == 3 && sscanf(words[1], "--lock=%llu:%llu", &lock.device, &lock.inode) != 2)
-            return -1;
-        return serve(&way);
-    }
-    if (strcmp(words[0], "--any-peer") != 0)
+    if (!is_handed && (count > 2 || strcmp(words[0], "--any-peer") != 0))
         return -1;
-    way.path = words[1];
-    way.lock_path = words[2]; /* NULL without one */
-    way.lets_any_in = getpid() != 1; /* in a container no process inside is let in, whatever was asked for */
-    return serve(&way);
+    int wake = begin_serving();
+    if (wake < 0)
+        return 1;
+    if (is_handed)
+        listener = listen_handed(words[2], wake, &wanted, &lock);
+    else if ((count == 2 && (lock = open(words[1], O_RDONLY | O_CLOEXEC)) < 0) || listen(listener, BACKLOG) != 0) {
+        complain(words[count - 1]);
+        return 1;
+    }
+    if (listener >= 0) /* in a container no process inside is let in, whatever was asked for */
+        serve(listener, wake, !is_handed && getpid() != 1, lock);
+    return 0;
 }

@@ -5,7 +5,8 @@
 /* Serve as the words behind `serve` say until a signal says that it is over. Returns the program's exit code, -1 where the
    words make no sense:
 
-     SOCKET | --handed [--lock=DEVICE:INODE] SOCKET | --any-peer SOCKET [LOCK] */
+     --handed --lock=DEVICE:INODE SOCKET   in a container, by the daemon
+     --any-peer [LOCK]                     outside of one, for tests, by the socket that is the standard input */
 int run_server(int count, char **words);
 
 #endif
