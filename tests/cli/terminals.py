@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +59,8 @@ class Screen:
 
 
 @contextmanager
-def on_a_terminal(*words: str, state_dir: Path) -> Iterator[Screen]:
-    """Run `outlive WORDS` with a terminal for everything, in its foreground."""
+def on_a_terminal(*words: str, state_dir: Path, descriptors: Sequence[int] = ()) -> Iterator[Screen]:
+    """Run `outlive WORDS` with a terminal for everything, in its foreground. It inherits `descriptors`."""
     master, slave = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-S", "-c", _IN_FRONT, *outlive_command(), *words, "--state-dir", str(state_dir)],
@@ -68,6 +68,7 @@ def on_a_terminal(*words: str, state_dir: Path) -> Iterator[Screen]:
         stdin=slave,
         stdout=slave,
         stderr=slave,
+        pass_fds=descriptors,
         start_new_session=True,
     )
     os.close(slave)

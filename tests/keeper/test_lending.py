@@ -5,13 +5,15 @@
 import contextlib
 import json
 import os
+import socket
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.keeper.client import KeeperClient, KeeperRefused, new_id
-from tests.keeper.house import House
+from tests.keeper.house import House, sh
 from tests.support.processes import Gate
 
 # A command of the keeper's that lends what it can, many connections after another, and keeps them open.
@@ -121,10 +123,29 @@ def _lender(house: House) -> KeeperClient:
     return KeeperClient(house.state_dir, ensure=house.ensure, role="cli")
 
 
-def _holds(house: House, fd: int) -> int:
-    """Return how many descriptors the supervisor has of the file behind one of ours."""
+@contextlib.contextmanager
+def _packed(*packets: tuple[bytes, list[int]]) -> Iterator[int]:
+    """Yield a socket with packets of descriptors, each beside its number there."""
+    ours, packed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with packed:
+        with ours:
+            ours.setblocking(False)
+            for words, fds in packets:
+                socket.send_fds(ours, [words], fds)
+        yield packed.fileno()
+
+
+@contextlib.contextmanager
+def _lending(house: House, process_id: str, *, stdin: int, packed: int) -> Iterator[None]:
+    with _lender(house) as lender:
+        lender.ask("lend", id=process_id, fds=[stdin, packed])
+        yield
+
+
+def _holds(house: House, fd: int, *, pid: int | None = None) -> int:
+    """Return how many descriptors the supervisor, or another process, has of the file behind one of ours."""
     wanted = os.fstat(fd)
-    folder = f"/proc/{house.supervisor()}/fd"
+    folder = f"/proc/{pid or house.supervisor()}/fd"
     found = 0
     for name in os.listdir(folder):
         with contextlib.suppress(OSError):  # closed meanwhile
@@ -237,3 +258,105 @@ def test_garbage_with_descriptors_costs_the_keeper_none(own_house: House) -> Non
         own_house.wait_redundant()
         assert own_house.supervisor() == supervisor
         assert _holds(own_house, null.fileno()) < before + 20, "320 were sent"
+
+
+@pytest.fixture
+def null() -> Iterator[int]:
+    """A standard input."""
+    with open(os.devnull) as file:
+        yield file.fileno()
+
+
+@pytest.mark.root("a keeper's memory and descriptors are closed to its user")
+@pytest.mark.parametrize("stdin", ["none", "lent"])
+def test_the_command_alone_gets_what_was_packed(
+    own_house: House, tmp_path: Path, null: int, stdin: str
+) -> None:
+    (tmp_path / "given").write_bytes(b"mine\n")
+    process_id = new_id()
+    reading, writing = os.pipe()
+    with (tmp_path / "given").open() as file, _packed((b"9", [file.fileno()]), (b"12", [reading])) as packed:
+        with _lending(own_house, process_id, stdin=null, packed=packed):
+            assert _holds(own_house, file.fileno()) == 0, "it stays with its lender until the start"
+            line = "cat <&9; cat /dev/fd/12"
+            own_house.start(*sh(line), process_id=process_id, stdin=stdin)
+        own_house.wait_output(process_id, 5)
+        own_house.wait_redundant()
+        keeper = (own_house.supervisor(), own_house.guardian(), *own_house.shims())
+        assert own_house.shim_of(process_id) in keeper
+        for pid in keeper:
+            assert [_holds(own_house, fd, pid=pid) for fd in (file.fileno(), packed, reading)] == [0, 0, 0]
+    os.close(reading)
+    os.write(writing, b"yours\n")
+    os.close(writing)
+    own_house.client.wait_done(process_id)
+    assert own_house.out(process_id) == b"mine\nyours\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"0", b"1", b"2", b"-1", b"4294967305", b"1073741824", b"9" * 40, b"x", b" ", b"9\0", b"9" * 9000],
+)
+def test_no_number_of_a_packet_does_harm(house: House, null: int, words: bytes) -> None:
+    """Neither do packets without a descriptor, with more than one, and one behind them counts."""
+    packets = [(words, [null]), (b"9", []), (b"11", [null, null]), (b"8", [null])]
+    process_id = new_id()
+    with _packed(*packets) as packed, _lending(house, process_id, stdin=null, packed=packed):
+        house.start(*sh("echo out; ls /proc/self/fd"), process_id=process_id)
+    house.client.wait_done(process_id)
+    assert house.out(process_id).split() == [b"out", b"0", b"1", b"2", b"3", b"8"]
+
+
+def test_something_else_than_packets_does_no_harm(house: House, null: int) -> None:
+    """Nor a socket whose other end goes on to send."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    with ours, theirs:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                socket.send_fds(ours, [b"9"], [null])
+        for packed in (null, theirs.fileno()):
+            process_id = new_id()
+            with _lending(house, process_id, stdin=null, packed=packed):
+                house.start(*sh("echo out"), process_id=process_id)
+            house.client.wait_done(process_id)
+            assert (house.wire_code(process_id), house.out(process_id)) == (0, b"out\n")
+
+
+def test_a_supervisor_that_dies_before_the_start_has_taken_nothing(own_house: House, null: int) -> None:
+    """Without its standard input nothing starts; what else was lent is missed by the command itself."""
+    reading, writing = os.pipe()
+    with_stdin, without = new_id(), new_id()
+    with contextlib.ExitStack() as lent:
+        for process_id in (with_stdin, without):
+            packed = lent.enter_context(_packed((b"9", [writing])))
+            lent.enter_context(_lending(own_house, process_id, stdin=null, packed=packed))
+        own_house.kill(own_house.supervisor())
+        with pytest.raises(KeeperRefused, match="stdin_lost"):
+            own_house.start("/bin/cat", process_id=with_stdin, stdin="lent")
+        own_house.start(*sh("test ! -e /proc/self/fd/9"), process_id=without)
+    os.close(writing)
+    own_house.client.wait_done(without)
+    assert own_house.wire_code(without) == 0
+    assert os.read(reading, 1) == b"", "nothing keeps it open"
+    os.close(reading)
+
+
+@pytest.mark.parametrize("point", ["start.journaled", "start.committed", "start.given", "shim.received"])
+def test_whatever_dies_with_them_in_its_hands_keeps_none_open(
+    build_house: Callable[..., House], tmp_path: Path, null: int, point: str
+) -> None:
+    token = tmp_path / "token"
+    house = build_house(OUTLIVE_FAILPOINT=f"{point}@{token}")
+    house.wait_redundant()
+    reading, writing = os.pipe()
+    process_id = new_id()
+    with _packed((b"9", [writing])) as packed, _lending(house, process_id, stdin=null, packed=packed):
+        os.close(writing)
+        token.touch()
+        with contextlib.suppress(KeeperRefused):  # whether it ran is not known where its shim has died
+            house.start(*sh("echo mine >&9"), process_id=process_id)
+            house.client.wait_done(process_id)
+    assert not token.exists()
+    with open(reading, "rb") as file:
+        assert file.read() in {b"", b"mine\n"}, "the end comes"

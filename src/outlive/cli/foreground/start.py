@@ -1,22 +1,25 @@
 """Asking for the command: what it is given of ours (folder, environment, standard input), once and for
 certain.
 
-What a program inherits from its shell besides folder and environment: closed descriptors, ignored signals.
+What a program inherits from its shell besides folder and environment: closed descriptors, ignored signals,
+descriptors above 2.
 
 The keeper spawns commands with none of that. Where ours is not the usual, a shell sets it and becomes the
-command. Umask and niceness travel with every start (`client.options`).
+command; descriptors are lent. Umask and niceness travel with every start (`client.options`).
 """
 
 import contextlib
 import os
 import shlex
 import signal
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from outlive.cli.foreground.delivery import LOG_BYTES
 from outlive.cli.foreground.placement import parse_needs
 from outlive.cli.foreground.plan import ForegroundOptions, Plan
+from outlive.cli.output import say
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.client import (
@@ -32,6 +35,7 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
+from outlive.keeper.common import sockets
 from outlive.keeper.common.project import own_folder, own_project, project_root
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
@@ -42,10 +46,19 @@ _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}
 class Surroundings:
     """Ours, as they were found; `found` is to be called before anything else is opened."""
 
-    def __init__(self, environment: Mapping[str, str], closed: Sequence[int], ignored: Sequence[int]) -> None:
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        closed: Sequence[int],
+        ignored: Sequence[int],
+        *,
+        descriptors: Sequence[int],
+    ) -> None:
+        """`descriptors` are those above 2."""
         self.environment = environment
         self.closed = tuple(closed)
         self.ignored = tuple(ignored)
+        self.descriptors = tuple(descriptors)
 
     @classmethod
     def found(cls) -> "Surroundings":
@@ -65,7 +78,7 @@ class Surroundings:
             for number in signal.valid_signals() - _NOT_KNOWN
             if signal.getsignal(number) is signal.SIG_IGN
         ]
-        return cls(_environment(), closed, sorted(ignored))
+        return cls(_environment(), closed, sorted(ignored), descriptors=_inherited())
 
     @property
     def preparation(self) -> str:
@@ -103,7 +116,20 @@ def _environment() -> Mapping[str, str]:
     return {name: value for name, equals, value in pairs if equals and name not in {"", TOKEN_VARIABLE}}
 
 
+def _inherited() -> list[int]:
+    """Return the descriptors above 2 that we inherited: Python opens none that a program of ours would get
+    (PEP 446).
+    """
+    found = []
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with contextlib.suppress(OSError):  # that of this list is closed by now
+            if number > 2 and os.get_inheritable(number):
+                found.append(number)
+    return sorted(found)
+
+
 _TITLE = 1000  # characters
+_MOST_LENT = 64  # descriptors above 2 (MOST_LENT in native/shim/start.c)
 _TRIES = 5  # a keeper that is killed while it has our stdin in its hands has started nothing
 _NO_PROGRAM_FORMAT = "Exec format error"  # ENOEXEC
 _KEEPER_GONE = frozenset({"keeper_unavailable", "keeper_restarted", "timeout"})
@@ -128,8 +154,7 @@ def start(
         plan: How it gets its standard streams.
         size: Rows and columns of its terminal.
         surroundings: What else it is to find as we did.
-        loan: Holds what keeps our standard input lent while the command waits for its turn or for an
-            approval.
+        loan: Holds what keeps our descriptors lent while the command waits for its turn or for an approval.
 
     Raises:
         OutliveError: It does not run.
@@ -140,18 +165,22 @@ def start(
         command = surroundings.around(options.argv)
     else:
         command = surroundings.around_line(options.line)
+    descriptors = () if options.is_detached else surroundings.descriptors
     tries = _TRIES
     while True:
         process_id = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
         try:
             with contextlib.ExitStack() as lent:
-                if plan.stdin == "lent":
-                    lent.enter_context(_lent(client, layout, process_id))
+                if plan.stdin == "lent" or descriptors:
+                    lent.enter_context(_lent(client, layout, process_id, descriptors))
                 wanted["process_id"] = process_id
                 process = client.start(command, **wanted)
                 # A process that was started before with this key has not taken what was lent.
                 if process.pid is None and process.is_new:
                     loan.push(lent.pop_all())
+                # With a copy of ours a pipe would not end when the command closes its own.
+                for number in descriptors:
+                    os.close(number)
                 return process
         except StartFailed as error:
             tries -= 1
@@ -256,21 +285,40 @@ def _secrets(names: tuple[str, ...], environment: dict[str, str | None]) -> dict
 
 
 @contextlib.contextmanager
-def _lent(client: Client, layout: Layout, process_id: str) -> Iterator[None]:
-    """Hand our stdin to the keeper while the block starts a process."""
+def _lent(client: Client, layout: Layout, process_id: str, descriptors: Sequence[int]) -> Iterator[None]:
+    """Hand our stdin and `descriptors` to the keeper while the block starts a process."""
     try:
         keeper = KeeperClient(layout, greets=False)
     except BackendUnavailable:
         client.list(limit=1)  # starts the server, and that the keeper
         keeper = KeeperClient(layout, greets=False, is_served=True)
-    with keeper:
+    with keeper, _packed(descriptors) as packed:
         try:
-            keeper.ask({"op": "lend", "id": process_id}, fds=[0])
+            keeper.ask({"op": "lend", "id": process_id}, fds=[0, *packed])
         except OutliveError as error:
             if error.code in _KEEPER_GONE:
                 raise StartFailed("stdin_lost", error.message) from error
             raise
         yield
+
+
+@contextlib.contextmanager
+def _packed(descriptors: Sequence[int]) -> Iterator[list[int]]:
+    """Yield a socket with a packet for each descriptor, as the shim reads it; nothing for no descriptors."""
+    if not descriptors:
+        yield []
+        return
+    ours, packed = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sent = 0
+    with ours:
+        ours.settimeout(0.0)
+        for number in descriptors[:_MOST_LENT]:
+            with contextlib.suppress(OSError):  # the kernel passes none of its kind, or none of so many
+                sent += sockets.send(ours, b"%d" % number, [number])
+    if sent < len(descriptors):
+        say(f"outlive: the command gets {sent} of the {len(descriptors)} descriptors above 2")
+    with packed:
+        yield [packed.fileno()]
 
 
 def _is_bare_script(error: StartFailed, options: ForegroundOptions, command: str | tuple[str, ...]) -> bool:

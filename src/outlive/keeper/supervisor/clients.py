@@ -15,6 +15,7 @@ from functools import partial
 
 from outlive.keeper.common import sockets
 from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.keeper.supervisor.inputs import MAX_LENT_FDS
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
 from outlive.protocols.keeper import (
@@ -129,7 +130,7 @@ class ControlClient:
         self.is_inside = tree is not None
 
 
-Lend = Callable[[ControlClient, str, Callable[[], int]], bool]
+Lend = Callable[[ControlClient, str, Callable[[], list[int]]], bool]
 Handle = Callable[[ControlClient, dict[str, object], bytes, list[int], Answer], None]
 
 
@@ -152,15 +153,14 @@ class ControlClients:
         """Watch the listener; `dropped` is called for every connection that ends, `tree_of` judges a new one
         (`ControlClient`).
 
-        `lend` decides whether a descriptor that a client lends may wait. Its arguments are the client, the
-        process id, and a function that receives the descriptor.
+        `lend` decides whether descriptors that a client lends may wait. Its arguments are the client, the
+        process id, and a function that receives the descriptors.
         """
         self._loop = loop
         self._listener = listener
         self._bells = bells
         self._uid = os.getuid()
         self._handle = handle
-        # Decides whether a lent descriptor may wait.
         self._lend = lend
         self._dropped = dropped
         self._tree_of = tree_of
@@ -253,15 +253,14 @@ class ControlClients:
         if request.get("op") != "lend":
             return False
 
-        def fetch() -> int:
+        def fetch() -> list[int]:
             packet = sockets.receive(client.socket)
             client.is_lending = False
             self._watch(client)
-            # One descriptor is lent; any others are closed.
             fds = [] if packet is None else packet[1]
-            for fd in fds[1:]:
+            for fd in fds[MAX_LENT_FDS:]:
                 os.close(fd)
-            return fds[0] if fds else -1
+            return fds[:MAX_LENT_FDS]
 
         if not self._lend(client, str(request.get("id")), fetch):
             return False

@@ -1,4 +1,4 @@
-"""Bytes for a command's standard input or terminal (`Inputs`), and descriptors lent to be a standard input
+"""Bytes for a command's standard input or terminal (`Inputs`), and descriptors lent to a command
 (`PassedStdin`).
 
 `Inputs` writes bytes in order, answers each request when its bytes are written, and bounds what waits.
@@ -8,6 +8,9 @@ reads it itself: no process in between takes a byte more than the command does. 
 before the start. It stays unread in its lender's connection until the server asks for that start; for a
 process id that the server never announces, nothing is taken. When the lender disconnects before that, its
 offer is forgotten.
+
+A second descriptor may be lent with it: a socket whose packets hold the descriptors above 2 that the lender
+has inherited (`native/shim/shim_loop.h`, letter D). The keeper passes it on and takes nothing out of it.
 
 The number of waiting offers is bounded: for each process outside of commands, for each command's whole tree,
 and for all of either kind. The first offer of each tree always has a place. So a command takes neither the
@@ -164,17 +167,20 @@ def _fits(process: ManagedProcess, data: bytes) -> bool:
     return True
 
 
+MAX_LENT_FDS = 2  # of one offer: a standard input, and the socket with what else was inherited
 _MAX_LENT = 256  # outside of commands: there are never more starts on their way at once
 _MAX_INSIDE = 64  # inside of all commands together
 _MAX_EACH = 16  # for each process outside, and for each tree
 
 
 class _Offer:
-    """One offered descriptor, and what is known of its lender."""
+    """What is offered for one start, and what is known of its lender."""
 
     __slots__ = ("fetch", "lender", "pid", "tree")
 
-    def __init__(self, lender: object, fetch: Callable[[], int], *, pid: int, tree: bytes | None) -> None:
+    def __init__(
+        self, lender: object, fetch: Callable[[], list[int]], *, pid: int, tree: bytes | None
+    ) -> None:
         self.lender = lender
         self.fetch = fetch
         self.pid = pid
@@ -188,7 +194,13 @@ class PassedStdin:
         self._offers: dict[str, _Offer] = {}
 
     def lend(
-        self, lender: object, process_id: str, fetch: Callable[[], int], *, pid: int, tree: bytes | None
+        self,
+        lender: object,
+        process_id: str,
+        fetch: Callable[[], list[int]],
+        *,
+        pid: int,
+        tree: bytes | None,
     ) -> bool:
         """Record an offer for the start of a process; False where there is no place for it.
 
@@ -196,7 +208,7 @@ class PassedStdin:
             lender: The connection; its end makes us forget the offer.
             process_id: The process that the offer is for. An earlier offer of the same lender for it is
                 replaced.
-            fetch: Returns the descriptor, which belongs to the caller then; -1 if there is none after all.
+            fetch: Returns the descriptors, which belong to the caller then; none if there are none after all.
             pid: The process that lends.
             tree: The key of our process whose descendant the lender is (`ControlClient.tree`); None outside.
         """
@@ -216,11 +228,10 @@ class PassedStdin:
             self._offers[process_id] = _Offer(lender, fetch, pid=pid, tree=tree)
         return has_room
 
-    def take(self, process_id: str) -> int | None:
-        """Return the descriptor that is lent for a process which the server starts now; None without one."""
+    def take(self, process_id: str) -> list[int]:
+        """Return the descriptors that are lent for a process which the server starts now."""
         offer = self._offers.pop(process_id, None)
-        fd = -1 if offer is None else offer.fetch()
-        return fd if fd >= 0 else None
+        return [] if offer is None else offer.fetch()
 
     def forget(self, lender: object) -> None:
         """Forget the offers of `lender` that were not taken; their descriptors close with its connection."""

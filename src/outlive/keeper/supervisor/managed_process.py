@@ -175,7 +175,7 @@ class ManagedProcess:
         self.is_owed = False
         self.streams: list[Stream] = []
         self.fds: dict[str, int] = {}
-        self.lent = -1  # the lent standard input, until the command has it
+        self.lent: list[int] = []  # by `PassedStdin`, until the command has them
         self.secrets: bytes | None = None  # by `frames.encode_secrets`, until the command has them
         self.idx = -1
         self.idx_released = 0  # pages of the index before this one have been considered for release
@@ -247,15 +247,13 @@ class ManagedProcess:
             self.pidfd = pidfd
 
     def let_go_of_what_was_given(self) -> None:
-        """Close what the command's shim has now: the listener for later supervisors, and a lent standard
-        input.
-        """
+        """Close what the command's shim has now: the listener for later supervisors, and what was lent."""
         if self.listener is not None:
             self.listener.close()
             self.listener = None
-        if self.lent >= 0:
-            os.close(self.lent)
-            self.lent = -1
+        for fd in self.lent:
+            os.close(fd)
+        self.lent = []
 
     def close_fd(self, letter: str) -> None:
         """Close one of the keeper's ends, if it is open."""
@@ -277,7 +275,7 @@ def _pipe(process: ManagedProcess, letter: str, *, keeper_reads: bool) -> int:
 
 def lost_of(process: ManagedProcess) -> str | None:
     """Return the name of something that was handed over for a start and is lost; None when nothing is."""
-    if process.spec.stdin == "lent" and process.lent < 0:
+    if process.spec.stdin == "lent" and not process.lent:
         return "stdin"
     return "secrets" if process.spec.secrets and process.secrets is None else None
 
@@ -302,7 +300,7 @@ def open_ends(process: ManagedProcess) -> dict[str, int]:
             if process.spec.stdin == "pipe":
                 ends["I"] = _pipe(process, "i", keeper_reads=False)
             elif process.spec.stdin == "lent":
-                ends["I"] = os.dup(process.lent)
+                ends["I"] = os.dup(process.lent[0])
             else:
                 ends["I"] = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
             for stream, letter in zip(process.streams, "oe", strict=False):
@@ -310,6 +308,8 @@ def open_ends(process: ManagedProcess) -> dict[str, int]:
                 stream.source = process.fds[letter]
         if process.secrets:
             ends["S"] = in_memory(process.secrets)
+        if process.lent[1:] and not process.spec.container:
+            ends["D"] = os.dup(process.lent[1])
     except OSError:
         for fd in ends.values():
             os.close(fd)
@@ -319,7 +319,7 @@ def open_ends(process: ManagedProcess) -> dict[str, int]:
 
 def _open_terminal(process: ManagedProcess, ends: dict[str, int]) -> None:
     if process.spec.stdin == "lent":
-        ends["I"] = os.dup(process.lent)
+        ends["I"] = os.dup(process.lent[0])
     stream = process.streams[0]
     relay_read, stream.relay = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     process.fds.update(r=relay_read, w=stream.relay)

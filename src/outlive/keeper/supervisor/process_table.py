@@ -235,10 +235,7 @@ class ManagedProcesses:
         for stream in process.streams:
             stream.close_log()
         os.close(process.idx)
-        if process.lent >= 0:
-            os.close(process.lent)
-        if process.listener is not None:
-            process.listener.close()
+        process.let_go_of_what_was_given()
         if process.shim is not None:
             assert self.pool is not None
             self.pool.release(process.shim)

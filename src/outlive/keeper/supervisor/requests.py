@@ -248,8 +248,8 @@ class Requests:
                     sockets.send(process.shim.socket, f"close {letter}".encode())
         answer({})
 
-    def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], int]) -> bool:
-        """Decide whether a descriptor that a client lends for a start may wait; `fetch` receives it at that
+    def lend(self, client: ControlClient, process_id: str, fetch: Callable[[], list[int]]) -> bool:
+        """Decide whether descriptors that a client lends for a start may wait; `fetch` receives them at that
         start.
         """
         return is_process_id(process_id) and self._passed_stdin.lend(

@@ -23,7 +23,8 @@
 
    Letters: L listener; o e read ends of stdout and stderr; i write end of stdin; m pty master; r w the relay
    (keeper/supervisor/output/pump.py); p pidfd. In upper case the command's own ends: I O E stdin, stdout, stderr; T the
-   terminal's slave side; S a file in memory with those variables of its environment that no file on disk may hold.
+   terminal's slave side; S a file in memory with those variables of its environment that no file on disk may hold; D a
+   socket with its descriptors above 2: a packet for each, which carries it, and whose words are its number.
 
    PLACE is spec, pid, cwd, program, or sandbox:VERB, a step of the sandbox (confine.h). */
 #ifndef OUTLIVE_SHIM_SHIM_LOOP_H

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -28,11 +29,12 @@ enum {
     SIGNALED = 128,
     NAME_BYTES = 16, /* prctl(2), PR_SET_NAME */
     SHORT_NAME = 6,  /* characters of a process id by which people know it */
+    MOST_LENT = 64,  /* as cli/foreground/start.py packs at most */
 };
 
 static const char HELD_LETTERS[] = "oeimrwp";
-static const char OWN_LETTERS[] = "IOETS";
-enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, OWN_COUNT };
+static const char OWN_LETTERS[] = "IOETSD";
+enum own { INPUT, OUTPUT, ERRORS, TERMINAL, SECRETS, DESCRIPTORS, OWN_COUNT };
 
 /* A start on its way. We stand still until the child executes or exits (vfork): so it can leave in `outcome`
    what went wrong. What it writes is volatile, for the compiler sees no call that changes it. */
@@ -74,6 +76,35 @@ __attribute__((no_sanitize("address"))) static int take_streams(const int *ends)
     return 0;
 }
 
+/* Each profile of a sandbox has this step; limits alone have not (keeper/sandbox/steps.py). */
+static bool is_sandboxed(const struct command *command)
+{
+    for (size_t index = 0; index < command->step_count; index++)
+        if (strcmp(command->steps[index], "no_new_privileges") == 0)
+            return true;
+    return false;
+}
+
+/* Give the command the descriptors above 2 that were lent, each at the number that its packet says. What cannot be there is
+   left out. All descriptors of ours are closed on execve, so that any number may be taken but that of `lent` itself. */
+__attribute__((no_sanitize("address"))) static void take_lent(int lent)
+{
+    static struct packet packet; /* not on the child's small stack */
+
+    for (int left = MOST_LENT; left > 0 && lent >= 0 && receive_packet(lent, &packet) == HEARD_PACKET; left--) {
+        long number = strtol(packet.words, NULL, 10);
+        if (number == lent)
+            lent = fcntl(lent, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+        if (packet.count == 1 && number == packet.fds[0]) {
+            fcntl((int)number, F_SETFD, 0);
+            continue;
+        }
+        if (packet.count == 1 && number > STDERR_FILENO && number <= INT_MAX)
+            dup2(packet.fds[0], (int)number);
+        close_packet(&packet);
+    }
+}
+
 /* The child's way. A plain command's shares our memory until it executes, but has its own descriptors,
    signals, folder and session: these it may change. */
 __attribute__((no_sanitize("address"))) static int become(void *argument)
@@ -101,6 +132,8 @@ __attribute__((no_sanitize("address"))) static int become(void *argument)
         error = take_streams(start->ends);
     }
     if (error == 0) {
+        if (!is_sandboxed(command))
+            take_lent(start->ends[DESCRIPTORS]);
         umask((mode_t)command->umask); /* last: files that steps make keep ours */
         execve(command->program, command->argv, command->env);
         error = errno;
@@ -268,7 +301,7 @@ static void start_child(struct shim *shim, struct start *start)
 
 void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns)
 {
-    struct start start = {.ends = {-1, -1, -1, -1, -1}, .is_batch_scheduled = shim->is_batch_scheduled};
+    struct start start = {.ends = {-1, -1, -1, -1, -1, -1}, .is_batch_scheduled = shim->is_batch_scheduled};
     size_t count = strcspn(rest, " ");
     const char *folder = rest[count] == ' ' ? rest + count + 1 : rest + count;
 
@@ -297,7 +330,7 @@ void shim_take(struct shim *shim, struct packet *packet, char *rest, bool spawns
 int try_command(void)
 {
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    struct start start = {.ends = {null, STDOUT_FILENO, STDERR_FILENO, -1, -1}};
+    struct start start = {.ends = {null, STDOUT_FILENO, STDERR_FILENO, -1, -1, -1}};
     struct shim shim = {0};
     char at_step[MOST_PLACE];
     int status = 0;

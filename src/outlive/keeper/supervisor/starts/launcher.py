@@ -123,8 +123,8 @@ class Launcher:
         except OSError as error:
             answer(_refusal(error))
             return
-        lent = self._passed_stdin.take(process_id) if spec.stdin == "lent" else -1
-        if lent is None:
+        lent = self._passed_stdin.take(process_id)
+        if spec.stdin == "lent" and not lent:
             self._prepared.give_back(prepared)
             # A repeated start needs no standard input any more.
             answer(known_start(folder) if os.path.exists(folder) else failed_start(0, "stdin"))
@@ -143,8 +143,8 @@ class Launcher:
                 os.rename(prepared.path, folder)
         except OSError as error:
             self._prepared.give_back(prepared)
-            if lent >= 0:
-                os.close(lent)
+            for fd in lent:
+                os.close(fd)
             known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
             # The folder is an earlier start's, and the table holds nothing of it any more.
             if known:
