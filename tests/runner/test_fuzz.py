@@ -276,6 +276,36 @@ def test_any_spec_is_survived_by_a_shim(
     assert shim.wait() == 0
 
 
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    packets=st.lists(
+        st.tuples(
+            st.one_of(st.integers(-5, 2**65).map(b"%d".__mod__), st.binary(max_size=30)), st.integers(0, 3)
+        ),
+        max_size=70,
+    )
+)
+def test_any_lent_descriptors_are_survived_by_a_shim(
+    checked_shim: Callable[[], Shim], packets: list[tuple[bytes, int]]
+) -> None:
+    shim = checked_shim()
+    (shim.folder / "spec").write_bytes(exec_spec(("/bin/true",)))
+    null = os.open(os.devnull, os.O_RDWR)
+    ours, lent = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with lent:
+        with ours:
+            for words, count in packets:
+                socket.send_fds(ours, [words], [null] * count)
+        fds = (shim.listener.fileno(), null, null, null, lent.fileno())
+        shim.supervisor.send(f"spawn LIOED {shim.folder}", *fds)
+    os.close(null)
+    shim.spawned()
+    assert shim.ended()[:2] == ["exited", "0"]
+    shim.supervisor.send("release")
+    shim.supervisor.send("quit")
+    assert shim.wait() == 0
+
+
 @pytest.mark.parametrize("profile", [one for one in Profile if one is not Profile.OPEN])
 def test_a_shim_takes_all_steps_under_the_sanitizers(
     checked_shim: Callable[[], Shim], sanitized: Path, profile: Profile, tmp_path: Path
