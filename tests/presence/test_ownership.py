@@ -141,7 +141,7 @@ def test_a_setting_that_lets_no_server_start_is_said_by_who_starts_it(
     state_dir: Path, name: str, text: str, says: str
 ) -> None:
     """It was started again and again for half a minute, and then said to be missing."""
-    said = _outlive("ps", state_dir=state_dir, **{name: text})
+    said = _outlive("ps", state_dir=state_dir, cwd=state_dir.parent, **{name: text})
     assert said.returncode == 1
     assert said.stderr.count("starting the server") == 1
     assert "The server does not start: " in said.stderr
