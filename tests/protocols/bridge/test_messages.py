@@ -156,6 +156,25 @@ def test_the_id_of_a_broken_answer_is_kept() -> None:
         assert found.request_id is None
 
 
+@pytest.mark.parametrize(
+    ("frame", "says"),
+    [
+        (_message("success"), "success: output: it is missing; a text is needed."),
+        (_message("error", error=7), "error: error: a text is needed, not 7."),
+        (
+            _message("success", out_put="x"),
+            "success: output: it is missing; a text is needed ('out_put' was given).",
+        ),
+        ("7", "no JSON object"),
+        ("{", "no JSON object"),
+    ],
+)
+def test_a_broken_answer_is_told_in_words_of_its_sender(frame: str, says: str) -> None:
+    found = parse_message(frame)
+    assert isinstance(found, Broken)
+    assert found.reason == says
+
+
 @pytest.mark.promise("S3.4")
 def test_what_is_long_is_cut_and_says_so() -> None:
     output = parse_message(_message("success", output="x" * (MAX_OUTPUT + 7)))

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from outlive.core.documents import decode_json
+from outlive.core.errors import InvalidRequest
+from outlive.operations.requests import decode_request
 
 MAX_ID = 256  # characters of an id; a longer text is no id
 MAX_NAME = 200  # characters; longer texts are cut, here and below
@@ -106,10 +108,6 @@ class _Wanted(msgspec.Struct, rename="camel"):
 
 _ENVELOPE = msgspec.json.Decoder(_BridgeEnvelope)
 _TEXT = msgspec.json.Decoder(str)
-_CREATED = msgspec.json.Decoder(_Created)
-_OUTPUT = msgspec.json.Decoder(_Output)
-_ERROR = msgspec.json.Decoder(_Error)
-_WANTED = msgspec.json.Decoder(_Wanted)
 # A message without data is read as one whose data has no members.
 _NO_DATA = b"{}"
 
@@ -120,8 +118,8 @@ def parse_message(frame: str | bytes) -> Message:
         return Broken("a binary frame")
     try:
         envelope = _envelope(frame.encode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        return Broken(_printable(str(error), MAX_ERROR))
+    except (ValueError, RecursionError):
+        return Broken("no JSON object")
     request_id = _text(envelope.id)
     kind = _text(envelope.type)
     if kind is None:
@@ -135,8 +133,8 @@ def parse_message(frame: str | bytes) -> Message:
         return Broken(f"{kind}: `id` is missing, or no string of 1 to {MAX_ID} printable characters")
     try:
         return _read(kind, known, bytes(envelope.data) or _NO_DATA)
-    except (msgspec.DecodeError, RecursionError) as error:
-        return Broken(_printable(f"{kind}: {error}", MAX_ERROR), known)
+    except InvalidRequest as error:
+        return Broken(_printable(f"{kind}: {error.message}", MAX_ERROR), known)
 
 
 def _read(kind: str, request_id: str, data: bytes) -> Message:
@@ -144,18 +142,18 @@ def _read(kind: str, request_id: str, data: bytes) -> Message:
         case "pong":
             return Pong(request_id)
         case "terminal_created":
-            made = _CREATED.decode(data)
+            made = decode_request(data, _Created)
             terminal_id = _checked(made.terminal_id)
             if terminal_id is None:
                 reason = f"{kind}: `terminalId` has not 1 to {MAX_ID} printable characters"
                 return Broken(reason, request_id)
             return TerminalCreated(request_id, terminal_id, _printable(made.terminal_name, MAX_NAME))
         case "success":
-            return Success(request_id, _bounded(_OUTPUT.decode(data).output))
+            return Success(request_id, _bounded(decode_request(data, _Output).output))
         case "error":
-            return Failure(request_id, _printable(_ERROR.decode(data).error, MAX_ERROR))
+            return Failure(request_id, _printable(decode_request(data, _Error).error, MAX_ERROR))
         case "create_terminal":
-            return _wanted(request_id, _WANTED.decode(data))
+            return _wanted(request_id, decode_request(data, _Wanted))
         case _:
             raise AssertionError(f"{kind} is not among _KINDS")
 
