@@ -113,9 +113,10 @@ class Server:
                 elif alive is None and not is_served and brings_none and ownership.is_stopped:
                     raise self._stopped()
                 elif alive is None and now >= waits_until and not is_served:
+                    locks = (self._layout.supervisor_lock, self._layout.server_lock)
+                    if self._has_started and any(map(failure_of, locks)):
+                        raise self._refusal()  # the one before listened, and ended without serving
                     self._say(f"outlive: starting the server of {self._layout.root}")
-                    if self._has_started and failure_of(self._layout.supervisor_lock) is not None:
-                        raise self._refusal()  # the one before listened, and ended for lack of a keeper
                     self._has_started = True
                     # A stop that comes from now on is one of the server that is being started.
                     ownership.forget_stop()

@@ -16,14 +16,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
-from outlive.core.errors import BackendUnavailable, ConfigInvalid
+from outlive.core.errors import BackendUnavailable, ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server import SELF_STARTED
 from outlive.discovery.state_folder import unusable
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import stat_fields
-from outlive.keeper.common.locks import holder_of, take_lock
+from outlive.keeper.common.locks import holder_of, note_failure, take_lock
 
 HAND_OVER = signal.SIGUSR1
 # An orderly stop takes a tenth of a second. After 5 s the server hangs and is killed: everything that must
@@ -74,7 +74,9 @@ class ServerLock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Release the lock for the next server."""
+        """Release the lock for the next server; what let this one not serve stays written there."""
+        if isinstance(error, OutliveError):
+            note_failure(self._fd, error.message)
         os.close(self._fd)
 
 

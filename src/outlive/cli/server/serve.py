@@ -141,11 +141,12 @@ def run(flags: Mapping[str, str], *, is_self_started: bool = False) -> int:
         elif ownership.is_stopped:  # while this was starting: what started it has removed the mark before
             text = f"The server of {layout.root} was stopped on purpose while it started."
             raise BackendUnavailable("server_unavailable", text)
+        listeners.add_unix(layout.server_socket)
         _open_ports(listeners, resolution)
         if not is_self_started:
             _remember(ownership, _decided(resolution, listeners, folder), folder)
         _start_keeper_meanwhile(layout)
-        # Start-up time: what follows is imported after the ports listen.
+        # Start-up time: what follows is imported after the sockets listen.
         from outlive.cli.server.server_process import collect_sometimes, run_server  # noqa: PLC0415
 
         collect_sometimes()

@@ -121,8 +121,6 @@ def run_server(
         app = Application(
             settings, layout, working_folder=working_folder, ports=listeners.ports, effective=effective
         )
-        # Not before: whoever starts a server takes one that answers here for one that its settings let start.
-        listeners.add_unix(layout.server_socket)
         tls = None
         if settings.tls_cert:
             tls = server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
