@@ -5,7 +5,6 @@ Built from settings, for `app`.
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import Any
 
 from outlive.backends.contract import NodeState
@@ -23,6 +22,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import ANY, DOCKER, LOCAL, Location
 from outlive.core.needs import Amounts
+from outlive.core.values import replace
 from outlive.discovery.config_paths import own_files, standing_file
 from outlive.discovery.keeper import ensure_keeper, placed_program
 from outlive.discovery.machine_capacity import machine_capacity, machine_gpus

@@ -3,7 +3,6 @@
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from outlive.backends.remote.backend import RemoteBackend
@@ -18,6 +17,7 @@ from outlive.config import Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 from outlive.keeper.common.kernel import punch_hole
 from outlive.store.machines.node_files import NodeEntry

@@ -6,7 +6,6 @@ What `Backend.control` carries out is a value of `core.controls`. Pure.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -16,6 +15,7 @@ from outlive.core.events import KeeperBounds
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL, Kind
 from outlive.core.process import InputWait, Observation
+from outlive.core.values import dataclass
 from outlive.placement.fleet import FleetNode
 
 # key, out, err, pid, code, phase, cause, flags, descendants: a doorbell's fields as `protocols.keeper.RECORD`

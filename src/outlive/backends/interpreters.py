@@ -10,7 +10,8 @@ program: a question too much is seen, one too few is not.
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from outlive.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,6 @@ it is asked about others.
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from outlive.backends.contract import Backend, BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.core.controls import Operation
@@ -16,6 +15,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import HERE, LOCAL, Kind, Location
 from outlive.core.process import InputWait, Observation
+from outlive.core.values import dataclass
 from outlive.protocols.keeper import decode_spec
 
 _CANCELLED = "The caller left before its container was ready: it never ran."

@@ -10,7 +10,6 @@ What a person may call a process on the command line is decided by the server, f
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.identity import short_name
+from outlive.core.values import fields
 from outlive.keeper.common.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.

@@ -8,7 +8,6 @@ import base64
 import functools
 import json
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import MISSING, dataclass, fields
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
@@ -32,6 +31,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
 from outlive.core.identity import ProcessId
+from outlive.core.values import MISSING, dataclass, fields
 
 # Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server
 # holds a piece twice.

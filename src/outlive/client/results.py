@@ -4,13 +4,13 @@ Values only; `messages` reads them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, TypedDict
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId
+from outlive.core.values import dataclass
 
 Stream = Literal["stdout", "stderr"]
 

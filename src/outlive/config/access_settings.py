@@ -12,7 +12,6 @@ Rows of the table of options only: nothing here opens a port or a connection. Ca
 """
 
 import re
-from dataclasses import dataclass
 
 from outlive.config.options import (
     JSONRPC_PORT,
@@ -36,6 +35,7 @@ from outlive.config.options import (
 )
 from outlive.core.layout import STATE_DIR_HELP
 from outlive.core.location import ANY, DOCKER, LOCAL
+from outlive.core.values import dataclass
 
 
 def _parse_callbacks(text: str) -> str:

@@ -5,7 +5,6 @@ raises ValueError with a sentence about the mistake.
 """
 
 import re
-from dataclasses import dataclass
 
 from outlive.config.options import (
     option,
@@ -19,6 +18,7 @@ from outlive.config.options import (
 )
 from outlive.core.errors import InvalidRequest
 from outlive.core.location import DOCKER, LOCAL, parse_isolation
+from outlive.core.values import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _USER = re.compile(r"[0-9]{1,10}(:[0-9]{1,10})?")

@@ -7,7 +7,6 @@ requests anywhere, or run anything as itself.
 """
 
 import shlex
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from outlive.config.options import (
@@ -18,6 +17,7 @@ from outlive.config.options import (
     parse_words,
 )
 from outlive.core.command import NOTIFY_EVENTS
+from outlive.core.values import dataclass
 
 
 def parse_webhook(text: str) -> str:

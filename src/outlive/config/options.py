@@ -13,13 +13,13 @@ import ipaddress
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from outlive.core.command import MIN_CPUS, Profile
 from outlive.core.durations import parse_duration
+from outlive.core.values import dataclass, field
 from outlive.operations.tool_sets import TOOL_SETS
 
 # The words of options with a closed set of values; help texts show them in this order.

@@ -5,10 +5,9 @@ And the words for needs and capacity. Pure.
 `cpu=4,mem=16G,gpu=1,zone=eu`: amounts by their names, every other name is a label.
 """
 
-from dataclasses import dataclass
-
 from outlive.config.options import option, parse_size, parse_text
 from outlive.core.needs import Amounts
+from outlive.core.values import dataclass
 
 PLACEMENTS = ("static", "ray")
 _AMOUNTS = {"cpu": "cpu", "cpus": "cpu", "mem": "memory", "memory": "memory", "gpu": "gpu", "gpus": "gpu"}

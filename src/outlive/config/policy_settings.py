@@ -5,8 +5,6 @@ Rows of the table of options only. `policy` judges commands by them, and the kee
 bounds.
 """
 
-from dataclasses import dataclass
-
 from outlive.config.options import (
     option,
     parse_bound,
@@ -20,6 +18,7 @@ from outlive.config.options import (
     parse_verdict,
     parse_words,
 )
+from outlive.core.values import dataclass
 
 _MAX_APPROVAL_S = 30 * 86400.0  # an approval that was not given within a month will not be given any more
 

@@ -17,7 +17,6 @@ Files are found and read by `discovery.config_files`; which file wins is decided
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, assert_never
 
 from outlive.config.access_settings import NODE_TOKEN
@@ -27,6 +26,7 @@ from outlive.core.command import Profile
 from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import absolute_path, default_state_dir
+from outlive.core.values import dataclass
 
 FileKind = Literal["project", "user", "system"]
 _KEYS = {option.key: option for option in OPTIONS}

@@ -4,8 +4,6 @@ A row declares everything that is known about an option: flags, help, documentat
 files come from it. Values are found by `resolution`. The groups in other modules are parts of the same table.
 """
 
-from dataclasses import dataclass, fields
-
 from outlive.config.access_settings import (
     AccessSettings,
     AuditSettings,
@@ -30,6 +28,7 @@ from outlive.config.options import (
 from outlive.config.placement_settings import PlacementSettings
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
 from outlive.config.telemetry_settings import TelemetrySettings
+from outlive.core.values import dataclass, fields
 from outlive.operations.tool_sets import listed_tool_sets
 
 

@@ -7,11 +7,11 @@ read by the SDK itself (decision 197).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from outlive.config.options import option, parse_switch, parse_text
+from outlive.core.values import dataclass
 
 _TRACES_PATH, _METRICS_PATH = "v1/traces", "v1/metrics"  # OTLP 1.10, "OTLP/HTTP Request"
 _PROTOCOL = "http/protobuf"

@@ -7,7 +7,6 @@ What restricts a command: the profiles in the order of their strength, and limit
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, get_args
@@ -16,6 +15,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.location import Isolation
 from outlive.core.needs import Needs
 from outlive.core.terminal import TerminalNote
+from outlive.core.values import dataclass, field, fields
 
 _CALLERS_NAMES = {"timeout_s": "timeout", "grace_s": "grace"}
 # The variables that a guarded command inherits from the server's environment.

@@ -7,11 +7,11 @@ A further operation is a class here, with the request that passes it on to anoth
 verb and its members. Writing to the input is a method of its own, because its bytes are not copied.
 """
 
-from dataclasses import dataclass, fields
 from typing import ClassVar
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import Cause
+from outlive.core.values import dataclass, fields
 
 
 class ControlOperation:

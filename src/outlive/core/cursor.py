@@ -6,10 +6,9 @@ One number cannot do that: while a partial line of stdout is held back, stderr g
 `SearchPlace`: how far a search through the output of many processes has got.
 """
 
-from dataclasses import dataclass
-
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId, is_process_id
+from outlive.core.values import dataclass
 
 _MAX_DIGITS = 18  # keeps every offset below 2**63, which pread and SQLite accept
 

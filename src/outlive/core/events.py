@@ -5,10 +5,10 @@ Output is no event: it is read from the log by cursor.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,11 +4,11 @@ And `ContainerPlan`, everything that decides what a container is. Pure.
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import InvalidRequest
+from outlive.core.values import asdict, dataclass, fields
 
 LOCAL = "local"
 DOCKER = "docker"

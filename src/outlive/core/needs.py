@@ -7,7 +7,8 @@ and GPUs are counted in thousandths, memory in bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from outlive.core.values import dataclass, field
 
 THOUSANDTHS = 1000
 NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"  # as a person writes them

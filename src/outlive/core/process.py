@@ -8,7 +8,6 @@ have. Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
@@ -20,6 +19,7 @@ from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
 from outlive.core.terminal import TerminalNote
+from outlive.core.values import dataclass, field
 
 _UNBOUND = Sandbox()
 

@@ -5,8 +5,9 @@ what was read. Pure.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from outlive.core.values import dataclass
 
 Target = Literal["engine", "vscode"]
 TerminalState = Literal["ready", "busy", "closed", "unknown"]

@@ -11,11 +11,11 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass, field
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.kernel import BOOT_ID
 from outlive.keeper.common.server_marks import is_stopped, unit_file

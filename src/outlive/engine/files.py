@@ -17,7 +17,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 import msgspec
@@ -26,6 +25,7 @@ from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, Proc
 from outlive.core.file_words import OtherRoot, name_bytes, shown_name, wire_name
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.lookup import Asker, Lookup
 from outlive.engine.open_copies import OpenCopies, OpenCopy

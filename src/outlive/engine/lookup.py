@@ -11,7 +11,6 @@ What the caller may do to it is checked where it is done (`AuditedControls`).
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from outlive.backends.proc_files import living_main
 from outlive.core.errors import InvalidRequest, ProcessNotFound
@@ -26,6 +25,7 @@ from outlive.core.identity import (
 )
 from outlive.core.lifecycle import NOT_ENDED, State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.store.rows import ProcessFilter

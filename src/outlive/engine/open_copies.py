@@ -10,13 +10,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import DIGEST_BYTES, is_compared_stretch
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.files.root import FileRoot
 from outlive.operations.files import FileAsked, FileDigest, FileDrop, FileMake, FileRead, FileWrite

@@ -13,13 +13,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 
 from outlive.core.cursor import SearchPlace
 from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.queries import Queries

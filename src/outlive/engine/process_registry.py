@@ -4,12 +4,12 @@ A view of the engine's processes for programs that think in request ids and pids
 names are on disk with the processes, so that they survive restarts.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypedDict
 
 from outlive.core.errors import InvalidRequest, InvalidState, ProcessNotFound
 from outlive.core.process import Owner, ProcessRecord, Status, status_of, termination_signal
+from outlive.core.values import dataclass
 from outlive.engine.engine import Engine
 from outlive.engine.processes.process import Process
 from outlive.store.rows import ProcessFilter

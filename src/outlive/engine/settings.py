@@ -4,12 +4,12 @@ The engine's settings made from the server's: `engine_settings`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from outlive.config import OPTIONS, Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
+from outlive.core.values import dataclass, field
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
 from outlive.engine.commands.sandbox import SandboxSettings

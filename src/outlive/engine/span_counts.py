@@ -1,13 +1,13 @@
 """Counting what happened in a span of time: `SpanCounts`, by the buckets of the span and by project. Pure."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
 from typing import Any
 
 from outlive.core.lifecycle import NOT_ENDED, Cause
 from outlive.core.process import ProcessRecord, end_status
+from outlive.core.values import dataclass, field
 from outlive.operations.reports import Outage, ProjectCounts, Span, StatisticsAnswer, StatisticsBucket
 from outlive.store.audit.audit_pages import Away
 from outlive.store.span_sums import SpanSums

@@ -11,9 +11,9 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from outlive.core.errors import AccessDenied
+from outlive.core.values import dataclass
 
 _Identity = tuple[int, int]
 

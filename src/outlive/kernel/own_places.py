@@ -15,10 +15,10 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from outlive.core.layout import Layout
 from outlive.core.mounts import PathIdentity, is_within
+from outlive.core.values import dataclass, replace
 from outlive.kernel.files import read_small
 
 _LAYOUT = Layout("")

@@ -7,7 +7,6 @@ entry with a number records as much. Queueing and writing belong to `audit`; the
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlive.core.events import (
@@ -22,6 +21,7 @@ from outlive.core.events import (
     StartRejected,
 )
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.values import replace
 
 _QUIET_NS = 10 * 1_000_000_000  # like events within ten seconds become one entry
 _MOST_KEYS = 1024  # different kinds that are counted at once; a caller must not be able to fill the memory

@@ -6,10 +6,10 @@ Names, units and labels are an interface: dashboards depend on them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.lifecycle import State
+from outlive.core.values import dataclass
 from outlive.observability.metrics import Histogram, LiveView, Metrics
 
 Kind = Literal["gauge", "counter", "histogram"]

@@ -9,7 +9,6 @@ import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from outlive.core.events import (
     Event,
@@ -20,6 +19,7 @@ from outlive.core.events import (
     StartRejected,
 )
 from outlive.core.process import status_of
+from outlive.core.values import dataclass
 
 # The first bounds fit an answer from memory, the last ones a call that waits for a command's end.
 LATENCY_BOUNDS_S = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)

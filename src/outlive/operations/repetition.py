@@ -6,7 +6,6 @@ name that the service needs. The files are read by `store.folder.read_start`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +17,7 @@ from outlive.core.identity import PROCESS_VARIABLE
 from outlive.core.layout import VARIABLE
 from outlive.core.location import ANY
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
+from outlive.core.values import dataclass
 from outlive.operations.requests import convert_request
 from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR
 from outlive.operations.start import StartOptions

@@ -7,7 +7,6 @@ is about everything.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Annotated, Literal
@@ -16,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.values import dataclass
 from outlive.operations.answers import AnswerMembers, Moment
 from outlive.operations.requests import MomentText, ProjectFolder, moment_of
 

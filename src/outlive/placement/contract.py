@@ -6,10 +6,10 @@ server asks. Where output and exit codes are, no placement knows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from outlive.core.needs import Amounts
+from outlive.core.values import dataclass
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.leases import FoundNode
 

@@ -5,9 +5,9 @@ placed is decided in `waiting_line`.
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
 
 from outlive.core.needs import ONE_PROCESSOR, Amounts
+from outlive.core.values import dataclass, field
 
 # So many nodes that fit are compared; the next choice begins behind them. A fleet of no more is compared
 # whole. Beyond that the best of 32 is nearly the best of all (as Nomad's and Sparrow's samples), and a choice

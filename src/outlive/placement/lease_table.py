@@ -7,9 +7,9 @@ its lease: it is taken again there.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from outlive.core.needs import Amounts
+from outlive.core.values import dataclass
 from outlive.placement.contract import PlacementListener
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport

@@ -6,9 +6,9 @@ A lease is a place on a node under a process's id. How it is said over a wire is
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from outlive.core.needs import Amounts
+from outlive.core.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@ reports them. Pure.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from outlive.core.needs import Amounts
+from outlive.core.values import replace
 from outlive.placement.contract import NodeRoom
 from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 from outlive.placement.leases import LeaseReport, LeasingNode

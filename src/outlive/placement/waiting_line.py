@@ -14,8 +14,8 @@ thousand that wait cost no more than their few shapes.
 
 import heapq
 from collections import deque
-from dataclasses import dataclass, field
 
+from outlive.core.values import dataclass, field
 from outlive.placement.fleet import Demand, FleetRooms
 
 # How many later commands may pass the first of its shape. Small enough that a person sees the wait end, large

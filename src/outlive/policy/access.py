@@ -24,7 +24,6 @@ import json
 import re
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import IntEnum
 from typing import Any
@@ -33,6 +32,7 @@ from outlive.core.documents import decode_json
 from outlive.core.durations import UNITS_S
 from outlive.core.errors import AccessDenied, InvalidRequest, StoreCorrupt
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 
 PROGRAM_HINT = "A program that is no page sends no Origin (websocket-client: suppress_origin=True)."
 PAGE_HINT = (

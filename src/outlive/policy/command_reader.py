@@ -9,9 +9,9 @@ in `judgement`.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
+from outlive.core.values import dataclass, replace
 from outlive.policy.grammar import parse_line
 from outlive.policy.rules import JudgedCommand
 from outlive.policy.starters import LINE_STARTERS, SHELLS, WORD_STARTERS, deciding_variables

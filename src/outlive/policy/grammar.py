@@ -12,9 +12,9 @@ test compares it with the real bash).
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from outlive.core.values import dataclass
 from outlive.policy.starters import reason_for
 
 Joint = Literal["", "&&", "||", ";", "|", "&"]

@@ -11,11 +11,11 @@ starts whatever its caller names, so its rule restricts nothing.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
 from outlive.core.errors import CommandRefused
+from outlive.core.values import dataclass
 from outlive.policy.command_reader import Reading
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.rules import JudgedCommand, Rule

@@ -8,8 +8,8 @@ line that the policy's grammar does not understand. The hint may err, and is giv
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from outlive.core.values import dataclass
 from outlive.policy.grammar import SimpleCommand, parse_line
 
 # The names that `native/filter/filter_stage.c` answers to.

@@ -15,12 +15,12 @@ that holds one refuses no line for its grammar: its first word alone is judged, 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused
+from outlive.core.values import dataclass, field
 from outlive.policy.grammar import SimpleCommand, parse_line
 from outlive.policy.starters import ALL_SHELLS, is_deciding
 

@@ -7,9 +7,9 @@ known from `grammar`, or from the caller's argv.
 """
 
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 
+from outlive.core.values import dataclass
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.starters import SHELL_BUILTINS, is_multi_call
 

@@ -15,9 +15,9 @@ would take it for. `redaction` searches with them.
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlive.core.errors import ConfigInvalid
+from outlive.core.values import dataclass
 
 REACH_BYTES = 16 * 1024  # the longest secret, an RSA key of 16 384 bits in PEM, is 12.7 KB
 _PEM_BYTES = 15 * 1024

@@ -10,10 +10,10 @@ text. Bytes are read, and redacted, in `store`.
 import codecs
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
 from outlive.core.redactions import HiddenSpans, Redactions
+from outlive.core.values import dataclass
 
 # Strings to the terminal (ECMA-48, 8.3.27 DCS, 8.3.89 OSC, 8.3.143 SOS, 8.3.94 PM, 8.3.2 APC): they show
 # nothing. A program that died in one has no end to it: CAN, SUB or the end of the line is one.

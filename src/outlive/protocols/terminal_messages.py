@@ -12,7 +12,6 @@ sections 5.3 to 5.6), read as terminals do: a new ESC, CAN or SUB ends an unfini
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,6 +19,7 @@ from msgspec import Meta
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest, ProtocolViolation
+from outlive.core.values import dataclass
 from outlive.operations.refusals import broken_json
 
 LEAST_BOUND_BYTES = 4096  # of `ahead` and `lag`: less would be a message for each line

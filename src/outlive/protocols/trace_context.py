@@ -10,9 +10,9 @@ that was killed, and the one that comes after it, mean the same span.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from outlive.core.identity import id_to_bytes
+from outlive.core.values import dataclass
 
 # The names under which programs pass it on (OpenTelemetry, "Environment Variables as Context Propagation
 # Carriers").

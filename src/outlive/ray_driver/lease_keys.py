@@ -6,7 +6,8 @@ Any program of the cluster can write into that table: what is no key of ours is 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from outlive.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

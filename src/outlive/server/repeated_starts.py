@@ -4,11 +4,11 @@ offers it.
 
 import asyncio
 import os
-from dataclasses import dataclass
 
 import outlive
 from outlive.core.location import HERE
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine import Engine, Process
 from outlive.operations.repetition import RepeatedProcess, Repetition, Rerun, repetition_of
 from outlive.store.folder import read_start

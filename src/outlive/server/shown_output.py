@@ -7,13 +7,13 @@ each frontend's to decide.
 
 import asyncio
 import time
-from dataclasses import dataclass
 from datetime import datetime
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import Redactions
+from outlive.core.values import dataclass
 from outlive.engine import Process
 from outlive.protocols.plain import Clip, join_pieces, shown_ranges
 

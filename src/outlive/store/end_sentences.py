@@ -10,12 +10,12 @@ Which state a process is in is decided elsewhere (`folder`, `engine`); this modu
 """
 
 import os
-from dataclasses import replace
 
 from outlive.core.cursor import Cursor
 from outlive.core.layout import STREAM_FILES
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import replace
 from outlive.store.rows import StoredProcess
 
 NEVER_RAN = "The command was never started: server and keeper ended before they could."

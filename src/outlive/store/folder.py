@@ -19,7 +19,6 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 from outlive.core.command import ApprovalState, BootTime, Profile, Sandbox
 from outlive.core.cursor import Cursor
@@ -33,6 +32,7 @@ from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.core.terminal import TerminalNote
+from outlive.core.values import dataclass, replace
 from outlive.kernel.files import read_all, read_any, sync_file, sync_folder, write_whole
 from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import (

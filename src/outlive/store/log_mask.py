@@ -21,13 +21,13 @@ import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from outlive.core.documents import decode_json
 from outlive.core.identity import ProcessId
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.redactions import HiddenSpans, spans_within
+from outlive.core.values import dataclass
 from outlive.kernel.files import read_all, write_whole
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
 from outlive.policy.secret_patterns import REACH_BYTES, ExtraPattern, parse_pattern

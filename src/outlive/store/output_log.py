@@ -14,12 +14,12 @@ The search is here; what a record means is defined in `protocols.frames`, and ou
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import StoreCorrupt
 from outlive.core.layout import STREAM_FILES
 from outlive.core.redactions import HiddenSpans, spans_within
+from outlive.core.values import dataclass
 from outlive.protocols.frames import IDX, IdxRecord, decode_idx
 from outlive.store.log_mask import Hiding, LogMask
 

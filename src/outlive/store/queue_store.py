@@ -15,12 +15,12 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from outlive.core.documents import decode_json
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
+from outlive.core.values import dataclass, field
 from outlive.kernel.files import Survives, read_all, read_any, write_prepared, write_whole
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, decoded, encode_exit
 from outlive.protocols.keeper import CauseCode, decode_spec

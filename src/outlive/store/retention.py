@@ -16,12 +16,12 @@ run it in a thread.
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 from outlive.core.command import BootTime
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import is_process_id
+from outlive.core.values import dataclass, replace
 from outlive.kernel.files import read_all
 
 _DAY_S = 86400.0

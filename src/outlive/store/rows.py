@@ -6,7 +6,6 @@ Pure: translates between records and SQLite rows. SQL is run in `registry` and `
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from outlive.core.command import BootTime, Grant, Profile, Sandbox
@@ -19,6 +18,7 @@ from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin, check_tags
 from outlive.core.terminal import TerminalNote
+from outlive.core.values import dataclass
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -6,10 +6,10 @@ Python's lock held.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from outlive.core.lifecycle import NOT_ENDED
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, field
 from outlive.store.rows import ProcessFilter
 
 _LIVING = ", ".join(f"'{state.value}'" for state in sorted(NOT_ENDED))

@@ -10,8 +10,8 @@ there as well: nothing here is trusted further than their output is.
 import contextlib
 import os
 import stat
-from dataclasses import dataclass
 
+from outlive.core.values import dataclass
 from outlive.store.folder import UNFILTERED
 
 _MOST_BYTES = 4096  # of a small file: the exit codes of some thousand stages

@@ -15,11 +15,11 @@ import contextlib
 import errno
 import importlib
 from collections.abc import Awaitable, Iterator, Mapping
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Self, TypeVar
 
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
+from outlive.core.values import dataclass
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 _UNIX = "unix://"

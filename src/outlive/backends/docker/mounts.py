@@ -10,11 +10,11 @@ but the same place, so it cannot be slipped in under a second name. The body tha
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from outlive.core.errors import CommandRefused, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
 from outlive.core.mounts import PathIdentity, is_within
+from outlive.core.values import dataclass
 from outlive.kernel.own_places import (
     Protection,
     close_folders,

@@ -8,12 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from outlive.backends.docker.mounts import HAND_FOLDER, RUNNER_PATH, TEMPORARY, Mount
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.location import ContainerPlan
+from outlive.core.values import dataclass
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}")
 _NETWORK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")

@@ -7,11 +7,11 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
+from outlive.core.values import dataclass
 from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)

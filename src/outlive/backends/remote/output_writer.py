@@ -8,12 +8,12 @@ import functools
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from outlive.backends.remote.folder import ProcessFolder
 from outlive.backends.remote.process import RemoteProcess
 from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.errors import ProtocolViolation
+from outlive.core.values import dataclass
 
 _logger = logging.getLogger(__name__)
 _MOST_OPEN = 16  # processes whose files are kept open: of a thousand that have written, most rest

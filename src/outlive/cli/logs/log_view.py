@@ -9,7 +9,6 @@ How `outlive logs` prints: as the process wrote it (`RawPrinter`), or a line of 
 import codecs
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.redactions import Redactions, redacted_member
+from outlive.core.values import dataclass
 from outlive.store.end_sentences import loss_sentence
 from outlive.store.folder import UNFILTERED, read_folder
 from outlive.store.log_mask import hiding_of_folder

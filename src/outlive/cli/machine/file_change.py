@@ -10,10 +10,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from outlive.core.errors import ConfigInvalid, InvalidState
 from outlive.core.printable import printable
+from outlive.core.values import dataclass
 from outlive.files.documents import read_found
 from outlive.files.walk import enter
 from outlive.files.wall import Wall

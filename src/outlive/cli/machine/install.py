@@ -7,7 +7,6 @@ What a host's file looks like is in `hosts`; this file reads it, shows what chan
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from outlive.cli.machine.file_change import FileChange, backup_texts, read_text
 from outlive.cli.machine.hosts.editor import Format, NotEditable
@@ -25,6 +24,7 @@ from outlive.cli.machine.program_path import program_words, short_lived
 from outlive.cli.output import say, show, show_diff, show_error, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.core.errors import ConfigInvalid
+from outlive.core.values import dataclass
 from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.project import working_folder
 

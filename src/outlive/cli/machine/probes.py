@@ -19,7 +19,6 @@ import tempfile
 import time
 import tty
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from outlive.cli.machine import cures
@@ -28,6 +27,7 @@ from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.command import Profile
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.discovery.keeper import program_path
 from outlive.keeper.common.disk import look_at
 from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole

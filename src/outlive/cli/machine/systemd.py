@@ -8,10 +8,10 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.errors import BackendUnavailable, ConfigInvalid, StartFailed
+from outlive.core.values import dataclass
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE
 
 SERVER_UNIT = "outlive.service"

@@ -5,7 +5,6 @@ They speak over the Unix socket.
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 
 from outlive.cli.operator.audit import check_raw
@@ -15,6 +14,7 @@ from outlive.cli.processes import act_on, connected
 from outlive.cli.tables import age
 from outlive.client import InvalidRequest, ProcessNotFound
 from outlive.client.results import PendingApproval, ProcessInfo
+from outlive.core.values import asdict
 from outlive.discovery.state_folder import layout_of
 
 _MAX_SHOWN = 4000  # characters of one fact about a command

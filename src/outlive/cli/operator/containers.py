@@ -5,7 +5,6 @@ runs or not.
 import asyncio
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 from outlive.backends.docker import folders
@@ -17,6 +16,7 @@ from outlive.cli.tables import age, shown_table
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
+from outlive.core.values import asdict, dataclass
 from outlive.discovery.state_folder import layout_of
 from outlive.protocols.keeper import decode_spec
 

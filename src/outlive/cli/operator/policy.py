@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, option, places, takes
 from outlive.config import Resolution, resolve
 from outlive.core.command import Command, Sandbox, StandingApproval, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
+from outlive.core.values import dataclass
 from outlive.discovery.config_files import read_config_files
 from outlive.discovery.config_paths import standing_file
 from outlive.discovery.own_kind import own_umask

@@ -12,7 +12,6 @@ gives its own environment; this one asks.
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import cast
 
 import outlive
@@ -35,6 +34,7 @@ from outlive.client import (
     StartOptions,
 )
 from outlive.core.layout import Layout
+from outlive.core.values import fields
 from outlive.discovery.state_folder import layout_of
 from outlive.operations.repetition import OF_THE_PROCESS, RepeatedProcess, repetition_of
 from outlive.store.folder import read_start

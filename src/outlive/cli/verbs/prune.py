@@ -9,7 +9,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
@@ -34,6 +33,7 @@ from outlive.config.options import parse_seconds
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
+from outlive.core.values import dataclass
 from outlive.discovery.state_folder import layout_of
 
 _FAILED = 1

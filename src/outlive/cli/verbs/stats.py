@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 
 from outlive.cli.output import clear_screen, is_screen, redraw, show, show_json
 from outlive.cli.parameters import (
@@ -22,6 +21,7 @@ from outlive.cli.tables import outcome, shown_command, shown_size, shown_table
 from outlive.client import Client, Process, ProcessInfo, ProcessNotFound
 from outlive.core.identity import short_name
 from outlive.core.redactions import redacted_member
+from outlive.core.values import dataclass, fields
 
 _HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")
 _FIRST_S = 0.5  # between the two looks that the first CPU figures need

@@ -10,7 +10,6 @@ copy that the server has closed.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.client.files.ends import FileEnd
@@ -18,6 +17,7 @@ from outlive.client.files.pipeline import Pipeline
 from outlive.client.files.stream import key_of, same_beginning, same_content, seal_of, send_stream
 from outlive.core.errors import InvalidState, OutliveError
 from outlive.core.file_words import PIECE_BYTES, name_bytes, shown_name
+from outlive.core.values import dataclass, field
 
 Members = Mapping[str, Any]
 

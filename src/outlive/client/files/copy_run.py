@@ -5,7 +5,6 @@ was lost.
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from outlive.client.channel import ClientConnection
 from outlive.client.files.copier import Copier, CopyTally
@@ -15,6 +14,7 @@ from outlive.client.results import Copied, LeftOut
 from outlive.client.runtime import ConnectionLost, Runtime
 from outlive.core.errors import InvalidState, OutliveError
 from outlive.core.file_words import FileWord, name_bytes, parse_file_word, shown_name, target_of
+from outlive.core.values import dataclass
 from outlive.discovery.config_paths import own_files
 from outlive.discovery.state_folder import layout_of
 from outlive.files.root import FileRoot

@@ -13,7 +13,6 @@ environment, sandbox and limits are its own.
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, replace
 from typing import TypeVar
 
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox
@@ -22,6 +21,7 @@ from outlive.core.file_words import OtherRoot
 from outlive.core.identity import PROCESS_VARIABLE, ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.values import asdict, dataclass, replace
 from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_command, shell_line
 
 # Where the runner leaves the script of a command: in memory, for it alone.

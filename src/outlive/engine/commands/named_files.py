@@ -12,9 +12,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from outlive.core.errors import StartFailed
+from outlive.core.values import dataclass, field
 from outlive.engine.commands.resolver import find_program
 from outlive.policy.command_reader import Reading
 from outlive.policy.patterns import ProgramFile

@@ -13,7 +13,6 @@ import shlex
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from outlive.core.command import UNBOUND, Command, Sandbox, listed_environment
 from outlive.core.errors import InvalidRequest, StartFailed
@@ -23,6 +22,7 @@ from outlive.core.location import HERE, Location
 from outlive.core.needs import Needs
 from outlive.core.process import check_tags
 from outlive.core.spec import SharedEnvironment
+from outlive.core.values import dataclass, field, replace
 from outlive.policy.patterns import ProgramFile
 
 _MAX_LINKS = 40  # as the kernel follows (path_resolution(7))

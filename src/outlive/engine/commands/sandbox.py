@@ -9,12 +9,12 @@ import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, parse_profile
 from outlive.core.errors import CommandRefused, StartFailed
 from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.commands.resolver import Resolved
 from outlive.keeper.sandbox.capabilities import Capabilities, own_code, read_offers
 from outlive.keeper.sandbox.steps import TEMPORARY, Machine, SandboxPlace, bounds_of

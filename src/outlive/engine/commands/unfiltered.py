@@ -10,11 +10,11 @@ process's own, in the format of an output log. An EXIT trap writes the exit code
 
 import asyncio
 import os
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from outlive.core.command import Command, Profile
 from outlive.core.lifecycle import Cause
+from outlive.core.values import dataclass, replace
 from outlive.engine.processes.process import Process
 from outlive.policy.last_filter import filter_hint, last_filter
 from outlive.store.folder import UNFILTERED

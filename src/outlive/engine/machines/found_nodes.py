@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import re
-from dataclasses import replace
 
 from outlive.config.options import is_private
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
+from outlive.core.values import replace
 from outlive.engine.machines.nodes import Nodes
 from outlive.operations.nodes import NODE_NAME
 from outlive.placement.contract import Placement

@@ -10,9 +10,9 @@ import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 
 from outlive.core.errors import AccessDenied
+from outlive.core.values import dataclass, replace
 from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.policy.access import PREFIX, digest_of
 from outlive.store.machines.node_files import KeptInvitation

@@ -5,7 +5,6 @@ What was declared is on disk before it counts. Nodes that settings name are ther
 what is followed on a node that is removed stays known, and unreachable.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -23,6 +22,7 @@ from outlive.core.errors import (
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
+from outlive.core.values import replace
 from outlive.engine.machines.declared_nodes import DeclaredNodes
 from outlive.engine.machines.node_changes import NodeChanges
 from outlive.engine.machines.node_keys import NodeKeys

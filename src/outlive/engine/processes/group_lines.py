@@ -10,9 +10,9 @@ What asks for places, and starts what has turn and place, is `groups.Concurrency
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 
+from outlive.core.values import dataclass
 from outlive.engine.processes.process import Process
 from outlive.store.queue_store import GroupKey, WaitingCommand
 

@@ -4,8 +4,8 @@ On the engine's loop only.
 """
 
 import asyncio
-from dataclasses import replace
 
+from outlive.core.values import replace
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.store.machines.node_files import NodeEntry

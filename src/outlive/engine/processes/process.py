@@ -12,7 +12,6 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from typing import Self
 
 from outlive.core.command import ApprovalState, BootTime
@@ -23,6 +22,7 @@ from outlive.core.location import Location
 from outlive.core.needs import Needs
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.terminal import TerminalNote
+from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
 from outlive.keeper.common.kernel import BOOT_ID, boottime_ns

@@ -9,11 +9,11 @@ loop's thread touches it.
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from enum import IntFlag
 
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord, Waiting
+from outlive.core.values import replace
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.rows import at_time, to_ns

@@ -19,7 +19,6 @@ lowest part up:
 import asyncio
 import time
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 
 from outlive.backends.contract import Bell, StartOutcome
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
@@ -35,6 +34,7 @@ from outlive.core.events import (
 )
 from outlive.core.identity import id_from_bytes, id_to_bytes
 from outlive.core.lifecycle import Cause, State
+from outlive.core.values import replace
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error

@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
+from outlive.core.values import dataclass, replace
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep

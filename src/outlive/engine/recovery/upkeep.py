@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 
 import orjson
 
@@ -21,6 +20,7 @@ from outlive.core.events import ProcessRemoved
 from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
+from outlive.core.values import replace
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
 from outlive.engine.processes.process import read_clocks

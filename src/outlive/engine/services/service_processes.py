@@ -9,7 +9,6 @@ import logging
 import os
 import stat
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.config.services.env_file import parse_env_file
@@ -20,6 +19,7 @@ from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFoun
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field
 from outlive.engine.controls import Controls
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries

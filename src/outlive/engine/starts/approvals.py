@@ -11,7 +11,6 @@ Which starts wait for a person's approval, and until when: `ApprovalDeadlines`. 
 import asyncio
 import hmac
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -21,6 +20,7 @@ from outlive.core.events import ApprovalDecided, ApprovalRequested
 from outlive.core.lifecycle import Cause
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
+from outlive.core.values import dataclass, replace
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.processes.event_publisher import EventPublisher

@@ -8,12 +8,12 @@ anew, and in that process only. Nothing has to be revoked.
 
 import hmac
 import secrets
-from dataclasses import replace
 
 from outlive.core.command import Command, Grant
 from outlive.core.errors import AccessDenied, InvalidRequest
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner
+from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import TOKEN_NAME
 from outlive.engine.processes.process import boot_time
 from outlive.engine.processes.process_table import LiveTable

@@ -6,13 +6,13 @@ however this one ended. What finds a process by its name is `engine.lookup`.
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidState
 from outlive.core.lifecycle import NOT_ENDED
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys, WordLocks

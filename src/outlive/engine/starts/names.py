@@ -12,13 +12,13 @@ import contextlib
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import replace
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.store.registry import Registry

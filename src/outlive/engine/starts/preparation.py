@@ -3,7 +3,6 @@ what bounds it.
 """
 
 import asyncio
-from dataclasses import replace
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Command, Profile
@@ -13,6 +12,7 @@ from outlive.core.layout import Layout
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Needs
 from outlive.core.process import Owner
+from outlive.core.values import replace
 from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes

@@ -7,13 +7,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from outlive.core.command import ApprovalState, Command, StandingApproval
 from outlive.core.errors import ConfigInvalid, InvalidRequest, InvalidState, StartFailed
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, replace
 from outlive.engine.commands.named_files import NamedFiles, changed_file, look_at_files
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.starts.standing_file import StandingFile

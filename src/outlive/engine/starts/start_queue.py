@@ -6,7 +6,6 @@ is in `approvals`; whether a command that was asked for runs is decided by `grou
 """
 
 import logging
-from dataclasses import replace
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Command
@@ -15,6 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
+from outlive.core.values import replace
 from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process

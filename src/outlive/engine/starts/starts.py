@@ -12,7 +12,6 @@ import contextlib
 import functools
 import os
 import time
-from dataclasses import replace
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Command, NotifyEvent
@@ -22,6 +21,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner, check_name
+from outlive.core.values import replace
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.groups import StartSlot, StartSlots

@@ -5,12 +5,12 @@ What a host of terminals can do: `TerminalHost`. The engine is one, a connected 
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE, VSCODE, Executed, Form, Target, TerminalInfo, TerminalText
+from outlive.core.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

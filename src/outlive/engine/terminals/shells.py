@@ -6,11 +6,11 @@ Asks the file system.
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from outlive.core.errors import StartFailed
 from outlive.core.terminal import ShellKind, TerminalNote
+from outlive.core.values import dataclass
 from outlive.engine.commands.resolver import find_program
 from outlive.protocols.terminal.typed import KILL_LINE, prompts
 

@@ -5,12 +5,12 @@ Nothing is consumed.
 
 import asyncio
 import re
-from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import HiddenSpans, Redactions
 from outlive.core.terminal import Form
+from outlive.core.values import dataclass, replace
 from outlive.engine.processes.process import Process
 from outlive.engine.terminals.execution import end_of
 from outlive.protocols.output.collapse import collapse

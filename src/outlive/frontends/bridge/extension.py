@@ -12,9 +12,9 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 
 from outlive.core.errors import LimitExceeded
+from outlive.core.values import dataclass
 from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, TransportClosed
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests

@@ -13,12 +13,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from outlive.core.documents import checked_json
 from outlive.core.identity import is_process_id
+from outlive.core.values import dataclass
 from outlive.frontends.bridge.extension import Extension
 from outlive.kernel.files import read_any, write_whole
 

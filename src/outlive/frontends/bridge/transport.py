@@ -8,12 +8,12 @@ was written (promise S3.4.once), so `send` reports that exactly.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.config import Settings
+from outlive.core.values import dataclass
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.websocket_io import EXTENSION
 

@@ -2,11 +2,11 @@
 was joined.
 """
 
-from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.websockets import WebSocket
 
+from outlive.core.values import dataclass
 from outlive.operations.nodes import GatewayView
 from outlive.policy.access import Access
 from outlive.store.machines.gateway_files import GatewayEntry

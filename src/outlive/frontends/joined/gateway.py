@@ -10,10 +10,10 @@ import logging
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
+from outlive.core.values import replace
 from outlive.frontends.joined.contract import DialSettings, SessionDoor
 from outlive.frontends.joined.dialled import Spare, accepted, dial
 from outlive.operations.nodes import GatewayView

@@ -11,7 +11,6 @@ import itertools
 import logging
 import secrets
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass
 from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -26,6 +25,7 @@ from outlive.core.errors import (
     OutliveError,
     ProcessNotFound,
 )
+from outlive.core.values import dataclass
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed

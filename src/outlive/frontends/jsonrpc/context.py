@@ -8,7 +8,6 @@ said a second time.
 
 import typing
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Generic, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import typing
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import msgspec
@@ -21,6 +20,7 @@ from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import is_process_id
 from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
+from outlive.core.values import replace
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
 from outlive.operations.answers import DiskUsageAnswer

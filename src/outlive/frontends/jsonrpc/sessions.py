@@ -11,13 +11,13 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.processes.groups import StartSlots
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions

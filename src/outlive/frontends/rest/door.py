@@ -7,7 +7,6 @@ it, so that a server that is only watched never loads it.
 import asyncio
 import importlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -17,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.layout import DEGRADED
+from outlive.core.values import dataclass
 from outlive.engine import Engine
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.server.error_formats import SendError, send_json

@@ -8,7 +8,6 @@ over a WebSocket.
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Literal
 
 import orjson
@@ -19,6 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.redactions import Redactions
+from outlive.core.values import dataclass
 from outlive.engine import Process
 from outlive.frontends.rest.output import Extent, behind, read_pieces
 from outlive.frontends.rest.routes import RestCall

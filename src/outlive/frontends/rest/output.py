@@ -8,7 +8,6 @@ Nothing is consumed.
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import dataclass, replace
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response, StreamingResponse
@@ -16,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from outlive.core.cursor import Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.core.redactions import Redactions, redacted_member
+from outlive.core.values import dataclass, replace
 from outlive.engine import Process
 from outlive.frontends.rest.output_begin import begin_of, start_of
 from outlive.frontends.rest.routes import Members, RestCall

@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import cast, get_type_hints
@@ -29,6 +28,7 @@ from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, Proc
 from outlive.core.events import AuditEvent
 from outlive.core.hints import hint_for
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field, replace
 from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal

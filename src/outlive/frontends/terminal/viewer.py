@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from typing import Literal
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -18,6 +17,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.engine import AuditedControls, Engine, Process
 from outlive.frontends.terminal.flow import Flow
 from outlive.frontends.terminal.holds import TerminalHolds

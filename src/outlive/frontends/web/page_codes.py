@@ -7,8 +7,7 @@ name that says nothing. The time is an argument: monotonic seconds. What a code 
 the files that send codes are `opener_files`'.
 """
 
-from dataclasses import dataclass
-
+from outlive.core.values import dataclass
 from outlive.policy.access import Scope, digest_of
 
 # long enough for a browser that has to start, short enough that a file left lying about is worth nothing

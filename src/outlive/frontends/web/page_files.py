@@ -12,13 +12,13 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.abc import Traversable
 from importlib.resources import files
 from types import MappingProxyType
 
 from starlette.types import Receive, Scope, Send
 
+from outlive.core.values import dataclass
 from outlive.server.access.web_pages import PAGE_FILES, values_of
 from outlive.server.error_formats import Headers, send_error
 from outlive.server.http.front_page import refuse_method

@@ -12,11 +12,11 @@ import site
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from outlive.core.command import Profile
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.spawn import PROGRAM_FLAG, keeper_argv, keeper_environment
 from outlive.keeper.sandbox.cgroups import find_limits

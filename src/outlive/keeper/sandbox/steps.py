@@ -7,9 +7,9 @@ words: rights, masks, a filter.
 
 import os.path
 import resource
-from dataclasses import dataclass
 
 from outlive.core.command import NO_LIMITS, Limits, Profile
+from outlive.core.values import dataclass
 from outlive.keeper.sandbox.syscalls import ARCHITECTURES, filter_program
 
 _NEWNS, _NEWCGROUP, _NEWUTS, _NEWIPC = 0x20000, 0x02000000, 0x04000000, 0x08000000

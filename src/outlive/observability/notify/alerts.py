@@ -15,13 +15,13 @@ import contextlib
 import json
 import os
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from outlive.core.documents import decode_json
 from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.engine import Engine
 from outlive.keeper.common.disk import Reserve
 from outlive.kernel.files import read_small, write_whole

@@ -7,13 +7,13 @@ the record's, in which secrets are redacted already.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
 
 from outlive.core.command import NotifyEvent
 from outlive.core.identity import short_name
 from outlive.core.process import ProcessRecord, status_of
+from outlive.core.values import dataclass
 
 _MAX_TEXT = 1000  # characters of a command or a line: for a look, not for a record
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|[\x00-\x08\x0b-\x1f\x7f]")

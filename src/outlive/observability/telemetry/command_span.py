@@ -12,13 +12,13 @@ import re
 import shlex
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
 from outlive.core.documents import decode_json
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import asdict, dataclass, field
 from outlive.protocols.trace_context import span_of
 from outlive.store.rows import to_ns
 

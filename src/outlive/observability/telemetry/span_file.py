@@ -14,9 +14,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from outlive.core.documents import decode_json
+from outlive.core.values import dataclass
 from outlive.kernel.files import read_any
 from outlive.observability.telemetry.command_span import CommandSpan, decode_span, encode_span
 

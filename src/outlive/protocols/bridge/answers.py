@@ -6,12 +6,12 @@ them. What an answer means for a request is decided in `requests`.
 """
 
 import json
-from dataclasses import dataclass
 
 import msgspec
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import InvalidRequest
+from outlive.core.values import dataclass
 from outlive.operations.requests import decode_request
 
 MAX_ID = 256  # characters of an id; a longer text is no id

@@ -12,12 +12,12 @@ caller's, which then calls `expire`.
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
 
 from outlive.core.terminal import TerminalInfo
+from outlive.core.values import dataclass
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 
 _ENCODER = msgspec.json.Encoder()

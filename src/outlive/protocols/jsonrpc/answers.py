@@ -9,7 +9,6 @@ section 5.1).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -19,6 +18,7 @@ import orjson
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.protocols.jsonrpc.members import CompletionMembers, EventMembers, GapMembers, QueuedMembers
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import process_view

@@ -8,7 +8,6 @@ and `wait_s` are seconds.
 
 import base64
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -18,6 +17,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import WaitUntil
+from outlive.core.values import replace
 from outlive.operations.controls import Approving, Denial
 from outlive.operations.requests import ListFilter, Niceness, ProjectFolder
 from outlive.operations.search import SearchRequest

@@ -7,7 +7,6 @@ them once the method is known. The URL is `?session_id=…&cursor=…&output=…
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -15,6 +14,7 @@ import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest, OutliveError, ProtocolViolation
+from outlive.core.values import dataclass, field
 from outlive.operations.refusals import broken_json
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.request_ids import find_request_id

@@ -6,7 +6,6 @@ The members are declared in `members`; their names are promised (S0). REST makes
 import base64
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal, cast
 
@@ -15,6 +14,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.process import Observation, ProcessRecord
+from outlive.core.values import dataclass
 from outlive.protocols.jsonrpc.members import (
     ApprovalMembers,
     ChunkMembers,

@@ -6,14 +6,13 @@ A complete answer says `[exit 0]` and nothing else. The short id stands there on
 it; what is as the caller asked (folder, backend) is not repeated.
 """
 
-from dataclasses import dataclass
-
 from outlive.core.command import Profile
 from outlive.core.hints import elapsed
 from outlive.core.lifecycle import Cause, State, signal_name
 from outlive.core.location import HERE
 from outlive.core.process import ProcessRecord, Waiting
 from outlive.core.redactions import hidden_words
+from outlive.core.values import dataclass
 
 STOPPED_NOTE = "Stopped by the agent."  # of what a model has ended by name (`stop`)
 _BY_CLIENT = (

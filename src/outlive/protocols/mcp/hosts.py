@@ -17,8 +17,9 @@ it sends no token (modelcontextprotocol/typescript-sdk#2136).
 
 import math
 import re
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from outlive.core.values import dataclass
 
 # A host that is known to have no clock of its own. It is not `None`, which says that nothing is known.
 NO_LIMIT_S = math.inf

@@ -5,9 +5,10 @@ host's lines by it, too.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
+
+from outlive.core.values import dataclass, field
 
 MessageId = str | int
 

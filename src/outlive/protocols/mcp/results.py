@@ -10,11 +10,11 @@ each that is gone, each followed by a NUL; then "end".
 import re
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.process import ProcessRecord, status_of
 from outlive.core.redactions import redacted_member
+from outlive.core.values import dataclass
 from outlive.protocols.mcp.texts import status_call
 
 

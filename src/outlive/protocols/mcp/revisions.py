@@ -10,10 +10,10 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from outlive.core.values import dataclass, field
 from outlive.protocols.mcp.messages import ENVELOPE_REVISION, Code, McpError, Message
 
 SESSION_REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -6,7 +6,6 @@ what its output says is decided in `frontends.mcp.tools.toolbox`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -15,6 +14,7 @@ import msgspec
 from outlive.core.documents import checked_json
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass
 from outlive.protocols.mcp.results import error_sentence
 
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"

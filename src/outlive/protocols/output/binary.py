@@ -6,9 +6,9 @@ a text a text, and a clean line between two pieces of binary data is a part of i
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlive.core.cursor import Cursor
+from outlive.core.values import dataclass
 from outlive.protocols.plain import Line
 
 BINARY = "[binary: "  # how a mark begins

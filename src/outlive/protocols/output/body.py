@@ -9,12 +9,12 @@ mark names the call that shows it.
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, replace
 from outlive.protocols.plain import Line
 
 # Characters of an answer that the caller has set no budget for. A success is read for its last lines; 2500

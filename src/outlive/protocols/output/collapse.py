@@ -9,8 +9,8 @@ of reach.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 
+from outlive.core.values import dataclass, replace
 from outlive.protocols.plain import Line
 
 _RUN = 4  # so many alike lines in a row become three: first, mark, last

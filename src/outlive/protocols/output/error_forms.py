@@ -8,7 +8,7 @@ takes a tool's own form ("main.c:3:5: error: …", "E   assert 1 == 2") and no b
 "-Werror" are everywhere in output without errors. Tests read the examples; `error_lines` uses the table.
 """  # noqa: E501 -- lines of a table, or of another language
 
-from dataclasses import dataclass
+from outlive.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ahocorasick_rs import AhoCorasick, BytesAhoCorasick
 
+from outlive.core.values import replace
 from outlive.protocols.output.binary import is_binary
 from outlive.protocols.output.error_forms import ERROR_FORMS
 from outlive.protocols.plain import Line, strip_ansi

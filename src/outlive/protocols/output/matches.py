@@ -6,9 +6,9 @@ Pure.
 import json
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 
 from outlive.core.cursor import Cursor
+from outlive.core.values import dataclass, replace
 from outlive.protocols.output.body import Source
 from outlive.protocols.plain import Line
 

@@ -9,8 +9,9 @@ the shells' start files make the marks.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, cast
+
+from outlive.core.values import dataclass
 
 # A: a prompt comes next; B: the prompt is complete; C: a command begins; D: it has ended; P: the shell wants
 # more lines; E: a D that is part of the prompt, which a line editor may draw several times; L: the shell has

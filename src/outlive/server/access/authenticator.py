@@ -24,7 +24,6 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
@@ -34,6 +33,7 @@ from starlette.types import Scope
 
 from outlive.core.errors import LimitExceeded, StoreCorrupt
 from outlive.core.identity import is_process_id
+from outlive.core.values import dataclass, replace
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.node_entrance import NodeEntrance

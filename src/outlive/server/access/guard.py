@@ -8,11 +8,11 @@ refusal is decided by `error_formats`.
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
+from outlive.core.values import dataclass
 from outlive.policy.access import PROGRAM_HINT, Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.authenticator import AccessRefusal, Admission, Authenticator, without_tokens

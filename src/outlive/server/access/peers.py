@@ -19,7 +19,6 @@ import socket
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TypeVar
@@ -28,6 +27,7 @@ from outlive.core.errors import LimitExceeded
 from outlive.core.events import KeeperBounds
 from outlive.core.identity import PROCESS_VARIABLE, short_name
 from outlive.core.layout import VARIABLE, Layout
+from outlive.core.values import dataclass
 from outlive.engine.processes.groups import StartSlots
 from outlive.keeper.common.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.keeper.common.files import read_pid

@@ -17,8 +17,8 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from outlive.core.values import dataclass
 from outlive.keeper.common.callers import sockets_of
 
 Address = tuple[str, int]

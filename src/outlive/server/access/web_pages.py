@@ -7,9 +7,10 @@ pages, `authenticator` about the others.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from starlette.types import Message, Scope, Send
+
+from outlive.core.values import dataclass
 
 # uri-host [":" port] of RFC 9110, section 7.2.
 AUTHORITY = re.compile(

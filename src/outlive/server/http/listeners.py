@@ -10,10 +10,10 @@ import errno
 import os
 import socket
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Self
 
 from outlive.core.errors import ConfigInvalid
+from outlive.core.values import dataclass, field
 from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.sockets import listen_unix
 

@@ -23,13 +23,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.http11 import Request
 from websockets.streams import StreamReader
 
+from outlive.core.values import dataclass, field
 from outlive.protocols.websocket_frames import BINARY, TEXT, LargeBinary, lone_text, split_frames
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.closing_websocket import ClosingWebSocketProtocol

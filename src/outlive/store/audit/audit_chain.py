@@ -18,12 +18,12 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import orjson
 
 from outlive.core.documents import decode_json
+from outlive.core.values import dataclass, field, replace
 from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.frames import decoded
 

@@ -10,10 +10,10 @@ usual eight files of 16 MiB that is a tenth of a second at most. Whether the log
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from outlive.core.values import dataclass
 from outlive.store.audit.audit_chain import read_line
 
 _SUFFIX = ".jsonl"

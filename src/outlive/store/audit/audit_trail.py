@@ -16,10 +16,10 @@ import hmac
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from outlive.core.documents import decode_json
+from outlive.core.values import dataclass, field, replace
 from outlive.protocols.frames import decoded
 from outlive.store.audit.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 

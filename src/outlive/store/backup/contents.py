@@ -16,7 +16,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Self
 
@@ -24,6 +23,7 @@ from outlive import FORMAT
 from outlive.core.documents import BadDocument, decode_object
 from outlive.core.identity import PROCESS_ID_PATTERN
 from outlive.core.layout import STREAM_FILES, Layout
+from outlive.core.values import dataclass, field
 
 HEADER, MANIFEST = "outlive-backup.json", "outlive-manifest.json"
 _KIND = "outlive-backup"

@@ -13,9 +13,9 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from outlive.core.layout import STREAM_FILES
+from outlive.core.values import dataclass
 from outlive.store.backup.contents import clipped_gaps
 from outlive.store.folder import UNFILTERED
 

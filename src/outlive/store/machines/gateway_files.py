@@ -9,11 +9,11 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass, field
 from outlive.kernel.files import read_all, write_whole
 from outlive.protocols.frames import decoded
 

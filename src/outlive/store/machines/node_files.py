@@ -9,12 +9,12 @@ import contextlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
+from outlive.core.values import asdict, dataclass, field, replace
 from outlive.kernel.files import read_all, write_whole
 from outlive.placement.fleet import FleetNode
 from outlive.protocols.frames import decoded

@@ -7,9 +7,8 @@ turn finds something, and how long it takes, depends on nothing that redaction h
 search of one log in the order of writing.
 """
 
-from dataclasses import dataclass
-
 from outlive.core.redactions import HiddenSpans, joined_spans, spans_within
+from outlive.core.values import dataclass
 from outlive.protocols.output.line_query import LineQuery
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 from outlive.store.search.log_index import LogIndex

@@ -20,8 +20,8 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from outlive.core.values import dataclass
 from outlive.policy.redaction import Redactor
 from outlive.protocols.output.literals import MAX_LITERAL_BYTES, fold
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog

@@ -5,9 +5,9 @@ Bytes come from `output_log`, which has redacted them. Which lines match is deci
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlive.core.redactions import HiddenSpans, Redactions
+from outlive.core.values import dataclass
 from outlive.store.output_log import OutputLog
 
 SHOWN_BYTES = 8192  # of a line; its offsets are in the answer, so that all of it can be read

@@ -13,7 +13,6 @@ opencode.ai/docs/config.
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from outlive.cli.machine.hosts.editor import (
     UNIT,
@@ -24,6 +23,7 @@ from outlive.cli.machine.hosts.editor import (
     without_value,
 )
 from outlive.core.documents import BadDocument, checked_json
+from outlive.core.values import dataclass
 
 _BLANKS = " \t\r\n"
 _DECODER = json.JSONDecoder()

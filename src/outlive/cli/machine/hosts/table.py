@@ -28,10 +28,10 @@ Sources, a row each:
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from outlive.cli.machine.hosts.editor import Format
 from outlive.cli.program import PROGRAM
+from outlive.core.values import dataclass, field
 
 CONFIG_HOME = "XDG_CONFIG_HOME"
 

@@ -9,7 +9,6 @@ Source: toml.io/en/v1.0.0, "Table" and "Inline Table".
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from outlive.cli.machine.hosts.editor import (
@@ -21,6 +20,7 @@ from outlive.cli.machine.hosts.editor import (
     without_value,
 )
 from outlive.core.documents import BadDocument, decode_toml
+from outlive.core.values import dataclass
 
 _QUOTES = ('"""', "'''", '"', "'")  # the longer ones first
 

@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field, replace
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress
 from outlive.frontends.mcp.tools.toolbox import Toolbox

@@ -14,7 +14,6 @@ import contextlib
 import logging
 import secrets
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import orjson
@@ -24,6 +23,7 @@ from starlette.types import Scope as AsgiScope
 from outlive.core.documents import checked_json
 from outlive.core.errors import AccessDenied, CommandRefused, InvalidRequest, OutliveError
 from outlive.core.layout import Layout
+from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import hidden_value
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.http.exchange import (

@@ -7,7 +7,6 @@ What messages mean is not known here. Waiting for a slow client is the server's 
 
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -15,6 +14,7 @@ import orjson
 from starlette.types import Receive, Scope, Send
 
 from outlive.core.errors import InvalidRequest
+from outlive.core.values import dataclass
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.tool_sets import TOOL_SETS, ToolSet
 from outlive.policy.access import Access

@@ -7,7 +7,6 @@ caller shall get.
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any
@@ -16,6 +15,7 @@ import orjson
 
 from outlive import __version__
 from outlive.core.errors import OutliveError, ProcessNotFound
+from outlive.core.values import dataclass
 from outlive.frontends.mcp.http.calls import Calls, InFlight
 from outlive.frontends.mcp.http.exchange import EventStream
 from outlive.frontends.mcp.http.resources import MIME_TYPE, URI_TEMPLATE, OutputResources

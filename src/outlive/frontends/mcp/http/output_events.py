@@ -13,7 +13,6 @@ import contextlib
 import json
 import logging
 import secrets
-from dataclasses import dataclass, replace
 
 import orjson
 from starlette.types import Receive
@@ -22,6 +21,7 @@ from outlive.core.cursor import BEGINNING
 from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import Cause
 from outlive.core.redactions import HiddenSpans, Redactions, joined_spans, spans_within
+from outlive.core.values import dataclass, replace
 from outlive.engine import OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls, terminated

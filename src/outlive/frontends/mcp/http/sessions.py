@@ -15,9 +15,9 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.engine.processes.session_ends import (
     ISSUED_DIGITS,
     append_ended,

@@ -11,11 +11,11 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
 import orjson
 
 from outlive.core.errors import LimitExceeded
+from outlive.core.values import dataclass
 from outlive.engine import Process
 from outlive.frontends.mcp.tools.calls import Caller
 

@@ -14,10 +14,10 @@ import contextlib
 import json
 import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from outlive.core.documents import decode_json
+from outlive.core.values import dataclass
 from outlive.discovery.own_kind import own_token, token_headers
 from outlive.protocols.mcp.messages import (
     ENVELOPE_REVISION,

@@ -16,11 +16,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.core.values import dataclass, field
 from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.handshake import Handshake, HostProject
 from outlive.frontends.mcp.stdio.messages import (

@@ -5,11 +5,11 @@ applies them before every start. Which tools there are is `table`'s, how a call 
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field
 from outlive.engine import Process
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Access

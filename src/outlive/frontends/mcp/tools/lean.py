@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from outlive.core.command import Command, Profile
@@ -19,6 +18,7 @@ from outlive.core.errors import InvalidState, OutliveError, ProcessNotFound
 from outlive.core.hints import ran_before
 from outlive.core.lifecycle import State, signal_number
 from outlive.core.process import ProcessRecord
+from outlive.core.values import replace
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished

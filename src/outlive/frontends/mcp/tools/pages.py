@@ -9,9 +9,9 @@ its lines are shown is decided in `protocols.output`. The output that a waiting 
 
 import codecs
 from collections import deque
-from dataclasses import dataclass
 
 from outlive.core.cursor import BEGINNING, Cursor
+from outlive.core.values import dataclass
 from outlive.engine import OutputChunk, OutputLog, Process
 from outlive.frontends.mcp.tools.output.preparation import joined_binary, prepared, stripped
 from outlive.frontends.mcp.tools.output.search import Search

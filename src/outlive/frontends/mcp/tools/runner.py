@@ -12,13 +12,13 @@ import logging
 import math
 import os
 import time
-from dataclasses import dataclass, field
 from typing import Any
 
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
+from outlive.core.values import dataclass, field
 from outlive.engine import Asker, Engine, Process
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.mcp.tools.calls import (

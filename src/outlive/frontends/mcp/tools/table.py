@@ -7,13 +7,13 @@ stops.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from outlive.core.errors import OutliveError
+from outlive.core.values import dataclass
 from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome

@@ -13,13 +13,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.hints import Door, hint_for
+from outlive.core.values import replace
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes

@@ -13,11 +13,11 @@ import contextlib
 import math
 import re
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.lifecycle import State
+from outlive.core.values import dataclass
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress

@@ -9,7 +9,6 @@ workspace as it was.
 import asyncio
 import contextlib
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from outlive.core.command import Command, Profile, parse_profile
@@ -17,6 +16,7 @@ from outlive.core.errors import InvalidRequest, ProcessNotFound, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import LOCAL
 from outlive.core.process import ProcessRecord
+from outlive.core.values import replace
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.runner import ToolCall

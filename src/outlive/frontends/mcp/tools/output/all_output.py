@@ -7,12 +7,12 @@ it.
 """
 
 import asyncio
-from dataclasses import dataclass, field
 
 import msgspec
 
 from outlive.core.cursor import Cursor, SearchPlace
 from outlive.core.identity import ProcessId
+from outlive.core.values import dataclass, field
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools.output.search import SEARCH_S
 from outlive.operations.search import SearchMatch, SearchRequest

@@ -2,9 +2,8 @@
 hexadecimal digits.
 """
 
-from dataclasses import replace
-
 from outlive.core.cursor import Cursor
+from outlive.core.values import replace
 from outlive.engine import OutputLog
 from outlive.frontends.mcp.tools.output.turns import between, in_thread
 from outlive.protocols.output.binary import (

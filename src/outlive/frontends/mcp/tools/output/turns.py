@@ -8,10 +8,10 @@ bytes is made in a thread (`in_thread`): half a second for the 128,000 lines tha
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 from typing import TypeVar, TypeVarTuple, Unpack
 
 from outlive.core.cursor import Cursor
+from outlive.core.values import dataclass
 from outlive.engine import OutputChunk, OutputLog
 from outlive.protocols.plain import Line, LineSplitter
 
