@@ -24,6 +24,7 @@ def _family(dataclass: _Decorator, **flags: bool) -> tuple[Any, Any]:
         first: int
         second: str = "x"
         third: list[int] = dataclasses.field(default_factory=list, compare=False)
+        number: int = dataclasses.field(default=3, init=False)
 
         def twice(self) -> int:
             return 2 * self.first

@@ -66,7 +66,7 @@ def _made_late(plain: type, options: dict[str, bool]) -> type:
     def make() -> dict[str, object]:
         with _TURN:
             if not found:
-                whole = vars(dataclasses.dataclass(**options)(plain))
+                whole = vars(dataclasses.dataclass(slots=True, **options)(plain))
                 found.update({name: whole[name] for name in (*wanted, *_FACTS)})
                 for name, value in found.items():
                     setattr(cls, name, value)
