@@ -2,10 +2,12 @@
 
 import os
 import signal
+import socket
 from pathlib import Path
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.locks import holder_of
+from outlive.keeper.common.sockets import connect_unix
 from tests.keeper.client import until
 from tests.support.processes import is_alive
 
@@ -17,8 +19,21 @@ def server_pid(state_dir: Path) -> int:
 
 def until_back(state_dir: Path, *, after: int) -> int:
     """Return the pid of a server once one listens that is another than `after`."""
-    until(lambda: server_pid(state_dir) not in {0, after}, "another server", patience_s=60)
+    until(
+        lambda: server_pid(state_dir) not in {0, after} and _listens(state_dir),
+        "another server",
+        patience_s=60,
+    )
     return server_pid(state_dir)
+
+
+def _listens(state_dir: Path) -> bool:
+    """Tell whether the socket takes connections: a server has its lock a moment earlier."""
+    try:
+        connect_unix(Layout(str(state_dir)).server_socket, socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
 
 
 def stop_server(state_dir: Path) -> None:
