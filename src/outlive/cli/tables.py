@@ -4,12 +4,12 @@ Pure but for `shown_table`, which asks what stdout is.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from outlive.cli.columns import shortened, table
 from outlive.cli.output import Line, plain, terminal_width
-from outlive.client.results import ProcessInfo
+from outlive.client.results import ProcessInfo, ServiceInfo
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import signal_name
 from outlive.core.location import ANY, LOCAL
@@ -227,3 +227,41 @@ def shown_span(seconds: float) -> str:
 
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def service_sentence(
+    one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: datetime | None = None
+) -> str:
+    """Return what a service does, in some words."""
+    match one.state:
+        case "backing_off":
+            left_s = 0.0 if one.until is None else (one.until - (now or datetime.now(UTC))).total_seconds()
+            return (
+                f"{_service_end(one)}; starts again in {max(0.0, left_s):.1f} s (restart {one.restarts + 1})"
+            )
+        case "failed":
+            has_end = one.exit_code is not None or one.exit_signal is not None
+            return f"failed ({_service_end(one)})" if has_end else f"failed: {_service_end(one)}"
+        case "done":
+            return "finished"
+        case "waiting":
+            late = [name for name in one.after if name in others and not _is_there(others[name])]
+            return f"waits for {', '.join(late)}" + (", in vain" if one.is_blocked else "")
+        case "running":
+            return "runs, and is not ready yet"
+        case "ready":
+            return "is ready" + (f" (restarts: {one.restarts})" if one.restarts else "")
+        case state:
+            return state
+
+
+def _is_there(one: ServiceInfo) -> bool:
+    return one.state in {"ready", "done"}
+
+
+def _service_end(one: ServiceInfo) -> str:
+    if one.exit_code is not None:
+        return f"exit {one.exit_code}"
+    if one.exit_signal is not None:
+        return short_signal(one.exit_signal)
+    return (one.error or "it ended").rstrip(".")

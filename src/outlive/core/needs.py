@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from outlive.core.values import dataclass, field
 
 THOUSANDTHS = 1000
-NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"  # as a person writes them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from outlive.cli.foreground.placement import NEED_EXAMPLES
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import (
     SERVER,
@@ -23,7 +24,6 @@ from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size, shown_table
 from outlive.config.placement_settings import ResourceWords, parse_resources
 from outlive.core.location import LOCAL
-from outlive.core.needs import NEED_EXAMPLES
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 
 _Members = Mapping[str, Any]

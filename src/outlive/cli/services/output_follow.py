@@ -9,7 +9,8 @@ import queue
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-from outlive.cli.services.printer import ServicePrinter, sentence
+from outlive.cli.services.printer import ServicePrinter
+from outlive.cli.tables import service_sentence
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, ServiceInfo, StackInfo
 from outlive.store.end_sentences import loss_sentence
 
@@ -88,7 +89,7 @@ class ServiceFollow:
         if one.state in {"failed", "backing_off", "done", "stopped"} and one.process_id in self._followed:
             # Its last words come before what is said of its end.
             self._followed[one.process_id].join(2.0)
-        self._printer.say(one.name, sentence(one, services))
+        self._printer.say(one.name, service_sentence(one, services))
 
     def _watch(self, revision: int) -> None:
         while True:

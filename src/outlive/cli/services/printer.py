@@ -1,17 +1,14 @@
 """Lines of several services on one terminal: each with its service's name before it, in a colour of its own:
 `ServicePrinter`.
 
-And the words for what a service does: `sentence`. Pure but for the writing.
+Pure but for the writing.
 """
 
 import os
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Collection, Iterable, Sequence
 
 from outlive.cli.output import Painted, Piece, deliver_lines, plain, say
-from outlive.cli.tables import short_signal
-from outlive.client import ServiceInfo
 
 # ECMA-48: cyan, yellow, green, magenta, blue, then their bright twins. Red stays for errors.
 _COLOURS = ("36", "33", "32", "35", "34", "96", "93", "92", "95", "94")
@@ -101,37 +98,3 @@ class ServicePrinter:
         words = f"{plain(name).ljust(self._width)} |"
         colour = self._colours.get(name)
         return (words if colour is None else Painted(words, colour), " ")
-
-
-def sentence(one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: datetime | None = None) -> str:
-    """Return what a service does, in some words."""
-    match one.state:
-        case "backing_off":
-            left_s = 0.0 if one.until is None else (one.until - (now or datetime.now(UTC))).total_seconds()
-            return f"{_end(one)}; starts again in {max(0.0, left_s):.1f} s (restart {one.restarts + 1})"
-        case "failed":
-            has_end = one.exit_code is not None or one.exit_signal is not None
-            return f"failed ({_end(one)})" if has_end else f"failed: {_end(one)}"
-        case "done":
-            return "finished"
-        case "waiting":
-            late = [name for name in one.after if name in others and not _is_there(others[name])]
-            return f"waits for {', '.join(late)}" + (", in vain" if one.is_blocked else "")
-        case "running":
-            return "runs, and is not ready yet"
-        case "ready":
-            return "is ready" + (f" (restarts: {one.restarts})" if one.restarts else "")
-        case state:
-            return state
-
-
-def _is_there(one: ServiceInfo) -> bool:
-    return one.state in {"ready", "done"}
-
-
-def _end(one: ServiceInfo) -> str:
-    if one.exit_code is not None:
-        return f"exit {one.exit_code}"
-    if one.exit_signal is not None:
-        return short_signal(one.exit_signal)
-    return (one.error or "it ended").rstrip(".")

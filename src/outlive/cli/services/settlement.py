@@ -6,7 +6,7 @@ from collections.abc import Collection
 from outlive.cli.output import say, show, show_json
 from outlive.cli.processes import plain_fields
 from outlive.cli.progress import progress
-from outlive.cli.services.printer import sentence
+from outlive.cli.tables import service_sentence
 from outlive.client import Client, ServiceInfo, StackInfo
 
 _STILL_WAITING = 124  # as timeout(1) says that the time is up
@@ -42,7 +42,7 @@ def settle(
                     one_more()
                 said[name] = one.state
                 if not as_json:
-                    show(f"{name}  {sentence(one, services)}")
+                    show(f"{name}  {service_sentence(one, services)}")
             left_s = until - time.monotonic()
             if until_settled(stack, names, over=stops) or left_s <= 0:
                 break
@@ -53,7 +53,7 @@ def settle(
         show_json(all_view(stack))
     late = [name for name in names if name in services and not _is_settled(services[name], over=stops)]
     for name in late if not as_json else ():
-        say(f"{name}  {sentence(services[name], services)}")
+        say(f"{name}  {service_sentence(services[name], services)}")
     if late:
         say(f"outlive: the time is up: {len(late)} of {len(names)} {'run on' if stops else 'are not ready'}.")
         return _STILL_WAITING

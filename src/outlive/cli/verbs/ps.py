@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import GROUP, OPTIONAL_NAMES, SERVER, TAGS, ServerFlags, count, switch, takes
 from outlive.cli.processes import connected, find_process, parse_tags, say_degraded, view
-from outlive.cli.services.printer import sentence
-from outlive.cli.tables import needs_person, process_rows, shown_table
+from outlive.cli.tables import needs_person, process_rows, service_sentence, shown_table
 from outlive.client import Client, OutliveError, ProcessInfo, StackInfo
 from outlive.core.identity import short_name
 from outlive.keeper.common.project import own_project
@@ -101,4 +100,4 @@ def _say_rests(stacks: Sequence[StackInfo], project: str) -> None:
         services = {one.name: one for one in stack.services}
         for one in stack.services if stack.project == project else ():
             if one.state in {"backing_off", "failed"} or one.is_blocked:
-                say(f"outlive: service {one.name}: {sentence(one, services)}")
+                say(f"outlive: service {one.name}: {service_sentence(one, services)}")

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.placement import NEEDS, need, placed, say_waiting
+from outlive.cli.foreground.placement import NEED_EXAMPLES, NEEDS, need, placed, say_waiting
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
     Descriptors,
@@ -53,7 +53,6 @@ from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
 from outlive.core.durations import parse_duration
-from outlive.core.needs import NEED_EXAMPLES
 from outlive.discovery.state_folder import layout_of
 
 _NOT_READY = 1
