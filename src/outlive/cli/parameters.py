@@ -14,6 +14,7 @@ from outlive.core.layout import STATE_DIR_HELP, VARIABLE
 _P = ParamSpec("_P")
 Kind = Literal["switch", "one", "many"]
 TIME = "TIME"  # what stands for a time in help: 90 or 90s, 5m, 2h, 1d
+NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"  # of what a command needs of a machine
 
 
 class UsageError(Exception):

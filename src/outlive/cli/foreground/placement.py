@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from outlive.cli.far import far_url
 from outlive.cli.foreground.plan import ForegroundOptions
 from outlive.cli.output import say
-from outlive.cli.parameters import option, switch
+from outlive.cli.parameters import NEED_EXAMPLES, option, switch
 from outlive.client import Client
 from outlive.client.results import ProcessInfo
 from outlive.core.location import ANY, DOCKER, LOCAL
 
-NEED_EXAMPLES = "cpu=4, mem=40G, gpu=1, zone=eu"  # as a person writes them
 NEEDS = (
     option("--same-node-as", metavar="PROCESS", about="Beside this process, on the same machine."),
     switch("--spread", about="Rather on a machine that runs fewer of its group.", to="is_spread"),

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from outlive.cli.foreground.placement import NEED_EXAMPLES
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import (
+    NEED_EXAMPLES,
     SERVER,
     ServerFlags,
     UsageError,

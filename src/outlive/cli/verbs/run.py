@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from outlive.cli.far import a_client
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.placement import NEED_EXAMPLES, NEEDS, need, placed, say_waiting
+from outlive.cli.foreground.placement import NEEDS, need, placed, say_waiting
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
     Descriptors,
@@ -33,6 +33,7 @@ from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.parameters import (
     DETACH_KEYS_DEFAULT,
+    NEED_EXAMPLES,
     SERVER,
     TIME,
     Parameter,
