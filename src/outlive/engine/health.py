@@ -20,7 +20,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError, StoreCorrupt, 
 from outlive.core.hints import MEANINGS
 from outlive.core.layout import Degraded, Layout
 from outlive.engine.recovery.reconciliation import Reconciliation
-from outlive.keeper.common.disk import look_at, probe
+from outlive.keeper.common.disk import look_at_space, probe
 from outlive.keeper.common.lock_proof import wake_supervisor
 from outlive.store.registry import Registry
 
@@ -127,10 +127,10 @@ class DiskWatch:
             if not os.path.isdir(folder):
                 with contextlib.suppress(OSError):
                     os.makedirs(folder, mode=0o700, exist_ok=True)
-        with contextlib.suppress(OSError):
-            disk = os.statvfs(self._root)
-            self.free_bytes = disk.f_bavail * disk.f_frsize
-        return probe(self._root) if is_doubtful else look_at(self._root)
+        found, free_bytes = look_at_space(self._root)
+        if free_bytes is not None:
+            self.free_bytes = free_bytes
+        return probe(self._root) if found is None and is_doubtful else found
 
 
 _FINDING_S = 1.0

@@ -40,15 +40,22 @@ def look_at(root: str) -> Degraded | None:
     One system call, nothing is written. It does not see a quota, nor a file system that an error has made
     read-only (`probe` does).
     """
+    return look_at_space(root)[0]
+
+
+def look_at_space(root: str) -> tuple[Degraded | None, int | None]:
+    """Return the same, and how many bytes are free for this user; None where that is not known."""
     try:
         found = os.statvfs(root)
     except (FileNotFoundError, NotADirectoryError):
-        return "folder_gone"
+        return "folder_gone", None
     except OSError:
-        return None  # unknown: the attempt to write will show
+        return None, None  # unknown: the attempt to write will show
+    free_bytes = found.f_bavail * found.f_frsize
     if found.f_flag & os.ST_RDONLY:
-        return "read_only"
-    return None if _has_room(found, bytes_=_LEAST_BYTES, inodes=_LEAST_INODES) else "disk_full"
+        return "read_only", free_bytes
+    has_room = _has_room(found, bytes_=_LEAST_BYTES, inodes=_LEAST_INODES)
+    return None if has_room else "disk_full", free_bytes
 
 
 def probe(root: str) -> Degraded | None:
