@@ -67,6 +67,10 @@ def test_only_a_package_that_gives_names_of_its_parts_lists_them() -> None:
     assert not listed + empty, "\n".join(listed + empty)
 
 
+# The one that hides no module of ours: what mypy is to take a decorator for.
+_SHOWN_TO_MYPY = ("src/outlive/core/values.py", ["from dataclasses import dataclass"])
+
+
 def test_no_import_hides_behind_type_checking() -> None:
     """Two modules that need each other lack a third, lower one."""
     hidden = [
@@ -74,8 +78,7 @@ def test_no_import_hides_behind_type_checking() -> None:
         for source in _PRODUCT
         for node in source.nodes
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-        if "from dataclasses import dataclass"
-        not in map(ast.unparse, node.body)  # core/values: no module of ours
+        if (source.name, [*map(ast.unparse, node.body)]) != _SHOWN_TO_MYPY
     ]
     assert not hidden, "\n".join(hidden)
 
