@@ -76,14 +76,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def event_loop_watch() -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""
     with blockbuster_ctx("outlive") as watch:
-        holders = (
-            "outlive/server/access/socket_table.py"  # in /proc, where nothing waits (decisions 70 and 91)
-        )
-        watch.functions["os.listdir"].can_block_in(holders, "_sockets")
+        # In /proc, where nothing waits (decisions 70 and 91).
+        watch.functions["os.listdir"].can_block_in("outlive/kernel/processes.py", "all_pids")
         for name in ("os.scandir", "os.readlink"):
-            watch.functions[name].can_block_in(
-                "outlive/keeper/common/callers.py", {"sockets_of", "_socket_inode", "_namespace"}
-            )
+            for module in ("processes", "callers"):
+                watch.functions[name].can_block_in(
+                    f"outlive/kernel/{module}.py", {"sockets_of", "_socket_inode", "_namespace"}
+                )
         # coverage's tracer runs inside our frames, and waits while another thread enters a file for the first
         # time.
         watch.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", {"lock_data"})

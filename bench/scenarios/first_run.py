@@ -16,7 +16,7 @@ from bench import proc
 from bench.context import Bench, clean_environment
 from bench.measure import Section, Unavailable, alternate
 from bench.product import Installation, find_installation
-from outlive.keeper.common.kernel import become_subreaper
+from outlive.kernel.calls import become_subreaper
 
 _SCALE = "python -c 'import asyncio'"  # how busy the machine is shows in it
 _OURS = "ours"

@@ -19,8 +19,8 @@ from outlive.core.location import parse_isolation
 from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.engine import Engine
 from outlive.keeper.common.program import place_program
-from outlive.keeper.common.sockets import connect_own
 from outlive.keeper.sandbox.capabilities import own_code
+from outlive.kernel.sockets import connect_own
 
 
 def docker_containers(

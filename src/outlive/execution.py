@@ -30,8 +30,8 @@ from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.leased import LeasedPlacement

@@ -19,7 +19,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
-from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.calls import punch_hole
 from outlive.store.machines.node_files import NodeEntry
 
 JOINED = "joined"  # shown where others have an address

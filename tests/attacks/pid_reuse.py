@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.attacks.attacking import Requests
 from tests.support.server import OutliveServer
 

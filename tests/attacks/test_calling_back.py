@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outlive.keeper.common.files import read_pid
+from outlive.kernel.state_files import read_pid
 from tests.attacks.attacking import Requests, create_token, inside
 from tests.attacks.pid_reuse import DOORS, KERNELS
 from tests.support.fixtures import ServerFactory

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Client
-from outlive.keeper.common.files import read_pid
+from outlive.kernel.state_files import read_pid
 from tests.attacks.attacking import NOBODY, Requests, create_token, inside
 from tests.faults.returning import stop_server, until_back
 from tests.keeper.client import until

@@ -397,9 +397,7 @@ def test_another_user_gets_files_of_their_own(served: OutliveServer, tmp_path: P
         tempfile.mkdtemp(prefix="outlive-restored-")
     )  # not below this user's own folder: another one has to reach it
     os.chown(home, _NOBODY, _NOBODY)
-    importlib.import_module(
-        "outlive.keeper.common.kernel"
-    )  # the other user may be unable to read this Python
+    importlib.import_module("outlive.kernel.calls")  # the other user may be unable to read this Python
     try:
         with file.open("rb") as source:
             child = os.fork()  # a program of its own would need a Python that the other user can read

@@ -18,7 +18,7 @@ from websockets.sync.client import unix_connect
 
 from outlive.core.errors import SLUGS
 from outlive.core.layout import Layout
-from outlive.keeper.common.folder_identity import claim_folder
+from outlive.kernel.folder_identity import claim_folder
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from tests.support.server import OutliveServer
 

@@ -10,7 +10,7 @@ import pytest
 
 from outlive.client import Client, Output
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.mcp_stdio.hosting import leave_nothing
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 

@@ -18,9 +18,9 @@ from outlive.backends.docker.folders import prepare_hand
 from outlive.backends.docker.runner_socket import SocketHandover, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
-from outlive.keeper.common import sockets
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.tree import children
+from outlive.kernel import sockets
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.processes import children
 from tests.keeper.client import until
 from tests.keeper.house import House, Options
 from tests.support.processes import end

@@ -17,7 +17,7 @@ from outlive.backends.docker.api import DockerSettings
 from outlive.backends.docker.containers import Containers
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.sockets import connect_unix
 
 IMAGE = "outlive-test"
 

@@ -17,7 +17,7 @@ import pytest
 
 import outlive
 from outlive.client import Client, OutliveError, Process
-from outlive.keeper.common.sockets import connect_own
+from outlive.kernel.sockets import connect_own
 from tests.docker.server_house import output_of, until
 from tests.docker.tools import PYTHON, containers_left, remove_containers, serve_words
 from tests.support.server import OutliveServer

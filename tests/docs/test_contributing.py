@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.docs.consoles import Console
 from tests.docs.pages import ROOT, page, section
 from tests.house.sources import tracked_files

@@ -11,8 +11,8 @@ from anyio import to_thread
 
 from outlive.config import OPTIONS
 from outlive.core.layout import Layout
-from outlive.keeper.common.files import read_end
 from outlive.keeper.supervisor import lifecycle as presence
+from outlive.kernel.state_files import read_end
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import page, section, table_rows, words
 from tests.support.processes import poll_until

@@ -15,7 +15,7 @@ import pytest
 
 import outlive
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import blocks, page
 from tests.house.sources import ROOT

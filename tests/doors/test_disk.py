@@ -12,7 +12,7 @@ import pytest
 from outlive.client import Client
 from outlive.client.results import DiskPart, DiskReport, DiskRule, ProjectDisk
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from outlive.operations.answers import DiskShare, DiskUsageAnswer, ProjectShare, RetentionRule
 from tests.docs.wire import Wire
 from tests.doors.starts import REFUSED, command_tools, json_rpc, lean, python_client, rest_door, shell_tool

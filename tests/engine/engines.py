@@ -15,8 +15,8 @@ from outlive.core.process import Owner
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.server_lock import ServerLock
 from outlive.engine import Engine, EngineSettings, OutputChunk, Process, follow
-from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.locks import holder_of
+from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
 from tests.support.processes import end
 

@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.sockets import connect_unix
 from outlive.protocols.keeper import RECORD, Flags, decode_message, encode_message
 
 SYNC = RECORD.pack(bytes(16), 0, 0, 0, 0, 0, 0, int(Flags.SYNC), 0)

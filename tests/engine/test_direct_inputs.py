@@ -17,8 +17,8 @@ from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
 from outlive.engine import Engine, Process
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.sockets import connect_unix
 from tests.engine.engines import ME, an_engine, output_of
 from tests.support.processes import Gate
 

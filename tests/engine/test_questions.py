@@ -21,7 +21,7 @@ from outlive.discovery.keeper import ensure_keeper
 from outlive.engine import Engine, Process
 from outlive.engine.processes.process import until
 from outlive.engine.processes.question_watch import is_prompt
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.sockets import connect_unix
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 
@@ -371,7 +371,7 @@ async def test_a_password_of_a_program_of_another_user_is_seen_by_its_terminal(e
     assert await _waiting(engine, process) == "password"
     program = (
         "import os; from outlive.backends import input_inspection as seen; from "
-        "outlive.backends.proc_files import living_tree\n"
+        "outlive.backends.living_trees import living_tree\n"
         f"tree = living_tree({process.folder!r})\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "print(seen.input_wait_of(*tree).kind)"

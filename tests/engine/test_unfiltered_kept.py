@@ -16,7 +16,7 @@ from outlive.core.cursor import BEGINNING
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, Process
 from outlive.engine.commands.unfiltered import MOST_BYTES, keeping_unfiltered, unfiltered_log, unfiltered_of
-from outlive.keeper.common.tree import descendants
+from outlive.kernel.processes import descendants
 from outlive.store.folder import bytes_on_disk
 from outlive.store.output_log import OutputLog
 from outlive.store.retention import Retention

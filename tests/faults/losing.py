@@ -6,7 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from outlive.keeper.common.files import read_end
+from outlive.kernel.state_files import read_end
 from tests.keeper.client import until
 from tests.support.processes import Gate, end, stat
 from tests.support.server import OutliveServer

@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.locks import holder_of
+from outlive.kernel.sockets import connect_unix
 from tests.keeper.client import until
 from tests.support.processes import is_alive
 

@@ -15,8 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from outlive.keeper.common.files import read_end
 from outlive.kernel.files import is_written
+from outlive.kernel.state_files import read_end
 from tests.keeper.client import until
 from tests.keeper.disks import fill_up, freezable_disk, frozen, read_only, small_disk, take_inodes
 from tests.mcp_http.raw_caller import RawCaller

@@ -13,9 +13,9 @@ import pytest
 
 from outlive.client import Client
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import BOOT_ID
-from outlive.keeper.common.server_marks import is_server_wanted
 from outlive.keeper.guardian.server_starter import ServerStarter
+from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.server_marks import is_server_wanted
 from tests.faults.returning import stop_server, until_back
 from tests.keeper.client import until
 from tests.keeper.house import House

@@ -21,7 +21,7 @@ _ALLOWED = {
     "outlive.core": ("outlive.core",),
     "outlive.protocols.frames": _BARE,
     "outlive.protocols.keeper": _BARE,
-    "outlive.kernel": ("outlive.kernel", "outlive.core"),
+    "outlive.kernel": ("outlive.kernel", *_BARE),
     "outlive.keeper": ("outlive.keeper", "outlive.kernel", *_BARE),
 }
 # The package's own __init__ holds the version and imports nothing.

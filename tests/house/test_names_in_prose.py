@@ -8,7 +8,7 @@ _MODULES = {
     module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for module in house.modules()
 }
 _PACKAGES = {name.split(".")[0] for name in _MODULES}
-# `keeper.common.files`, `core.errors.SLUGS`, `engine.starts`: names below the package.
+# `kernel.state_files`, `core.errors.SLUGS`, `engine.starts`: names below the package.
 _DOTTED = re.compile(r"`(?:outlive\.)?([a-z_]+(?:\.\w+)+)(?:\(\))?`")
 _FILES = {"server.stopped"}  # of the state folder
 

@@ -11,7 +11,7 @@ import pytest
 
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
-from outlive.keeper.common.sockets import connect_unix
+from outlive.kernel.sockets import connect_unix
 from outlive.protocols.keeper import decode_message, encode_message
 from tests.support.rpc import RpcClient
 from tests.support.server import OutliveServer

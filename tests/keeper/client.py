@@ -19,7 +19,7 @@ from typing import Self, TypeVar
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
-from outlive.keeper.common import sockets
+from outlive.kernel import sockets
 from outlive.kernel.files import is_written
 from outlive.protocols.keeper import (
     MAX_INLINE_BYTES,

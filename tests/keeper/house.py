@@ -18,9 +18,9 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.discovery.keeper import find_program
-from outlive.keeper.common.files import read_end
 from outlive.keeper.common.launch import ensure_keeper
 from outlive.kernel.files import is_written
+from outlive.kernel.state_files import read_end
 from outlive.protocols.frames import ExitRecord, PidRecord, decode_pid
 from tests.keeper.client import KeeperClient, KeeperGone, Reply, new_id, until
 from tests.support.processes import (

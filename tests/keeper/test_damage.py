@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.lifecycle import ENDED
-from outlive.keeper.common.files import Journal, read_end
-from outlive.keeper.common.kernel import BOOT_ID
+from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.state_files import Journal, read_end
 from outlive.protocols.frames import (
     IDX,
     ExitRecord,

@@ -7,7 +7,7 @@ import pytest
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import failure_of, note_failure, take_lock
+from outlive.kernel.locks import failure_of, note_failure, take_lock
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
 from tests.support.processes import wait_state_folder_empty

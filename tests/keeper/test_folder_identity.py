@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.files import read_end
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
-from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.sockets import connect_unix, receive
 from outlive.keeper.common.spawn import keeper_argv
 from outlive.kernel.files import is_written
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.lock_proof import open_pid_lock, take_pid_lock
+from outlive.kernel.locks import take_lock
+from outlive.kernel.sockets import connect_unix, receive
+from outlive.kernel.state_files import read_end
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
 from tests.support.processes import Gate, is_alive

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from outlive.core.identity import id_from_bytes
 from outlive.core.lifecycle import Cause
 from outlive.core.spec import SharedEnvironment, Spec
-from outlive.keeper.common.files import Journal, read_journal
 from outlive.keeper.supervisor.output.limits import read_gaps
+from outlive.kernel.state_files import Journal, read_journal
 from outlive.protocols.frames import (
     IDX,
     ExitRecord,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import read_end
 from outlive.keeper.supervisor.starts.launcher import failed_start
+from outlive.kernel.state_files import read_end
 from outlive.protocols.keeper import Flags, encode_spec
 from tests.faults.plans import Plan
 from tests.keeper.client import KeeperRefused, until

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.server.keeper import stop_keeper
-from outlive.keeper.common.lock_proof import wake_supervisor
+from outlive.kernel.lock_proof import wake_supervisor
 from outlive.protocols.keeper import CauseCode, Phase
 from tests.keeper.client import until
 from tests.keeper.house import House, is_paused, sh

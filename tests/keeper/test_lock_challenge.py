@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.locks import take_lock
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
+from outlive.kernel import sockets
+from outlive.kernel.locks import take_lock
 
 _AT = 1 << 41
 _FLOCK = struct.Struct("hhqqi")

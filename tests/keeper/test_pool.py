@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
-from outlive.keeper.common.locks import take_lock
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.locks import take_lock
 
 
 class _Guardian:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.files import read_journal
-from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.kernel.files import is_written
+from outlive.kernel.sockets import connect_unix
+from outlive.kernel.state_files import read_journal
 from outlive.protocols.keeper import CauseCode
 from tests.keeper.client import KeeperGone, KeeperRefused, until
 from tests.keeper.house import House, sh
@@ -158,8 +158,8 @@ def test_ending_works_just_after_the_guardian_died(own_house: House) -> None:
 
 _LISTEN_AND_NEVER_ACCEPT = """
 import sys, time
-from outlive.keeper.common.locks import take_lock
-from outlive.keeper.common.sockets import listen_unix
+from outlive.kernel.locks import take_lock
+from outlive.kernel.sockets import listen_unix
 while take_lock(sys.argv[1] + "/guardian.lock") is None:
     time.sleep(0.002)
 listener = listen_unix(sys.argv[1] + "/guardian.sock")

@@ -13,13 +13,13 @@ import pytest
 
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import unread_bytes
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output import pump
 from outlive.keeper.supervisor.output.pump import BIG_PIPE_BYTES, Pump, fill_relay
+from outlive.kernel.calls import unread_bytes
+from outlive.kernel.disk import Reserve
 from outlive.protocols.frames import decode_idx
 from outlive.protocols.keeper import Flags
 from tests.keeper.client import new_id, until

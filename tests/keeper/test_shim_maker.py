@@ -13,8 +13,8 @@ import pytest
 
 from outlive.backends.tree_inspection import observe_trees
 from outlive.core.errors import BackendUnavailable
-from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.spawn import SHIM_VARIABLE
+from outlive.kernel.locks import holder_of
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, sh, shim_program
 from tests.support.processes import Gate, Marker

@@ -13,9 +13,9 @@ import pytest
 
 from outlive.core.identity import id_to_bytes
 from outlive.discovery.keeper import ensure_keeper
-from outlive.keeper.common.files import read_end
 from outlive.keeper.common.spawn import keeper_argv, keeper_environment
 from outlive.kernel.files import is_written
+from outlive.kernel.state_files import read_end
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
 from tests.keeper.house import House, is_paused, sh

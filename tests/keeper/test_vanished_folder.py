@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.locks import has_ended
+from outlive.kernel.locks import has_ended
 from tests.keeper.client import until
 from tests.keeper.house import House, sh
 from tests.support.processes import Gate, end, is_alive, of_state_folder

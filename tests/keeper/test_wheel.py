@@ -19,9 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import Journal
-from outlive.keeper.common.kernel import unread_bytes
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop
@@ -29,6 +26,9 @@ from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output import pump as relays
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
+from outlive.kernel.calls import unread_bytes
+from outlive.kernel.disk import Reserve
+from outlive.kernel.state_files import Journal
 from outlive.protocols.frames import IDX
 from tests.keeper.client import new_id
 

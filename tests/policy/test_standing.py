@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from outlive.core.command import Command, Limits, StandingApproval
 from outlive.core.errors import ConfigInvalid
 from outlive.engine.starts.standing_file import StandingFile
-from outlive.keeper.common.project import project_identity
+from outlive.kernel.project import project_identity
 from outlive.policy.command_reader import read_command
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.standing_approvals import standing_approval

@@ -17,7 +17,7 @@ import pytest
 
 from outlive.client import BackendUnavailable, Client, CommandRefused, Output
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.cli.launching import environment
 from tests.support.processes import wait_state_folder_empty
 from tests.support.server import OutliveServer, end_keeper, free_port, outlive_command

@@ -7,7 +7,7 @@ import pytest
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.discovery.server import Server
-from outlive.keeper.common.locks import take_lock
+from outlive.kernel.locks import take_lock
 
 
 @pytest.fixture

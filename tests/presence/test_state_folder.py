@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.folder_identity import claim_folder
+from outlive.kernel.folder_identity import claim_folder
 from tests.support.server import run_outlive
 
 _VERBS = {

@@ -13,8 +13,8 @@ from outlive.client import AsyncClient, Client, OutliveError
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
-from outlive.keeper.common.folder_identity import check_format, claim_folder
 from outlive.keeper.common.spawn import keeper_argv
+from outlive.kernel.folder_identity import check_format, claim_folder
 from tests.keeper.house import House, sh
 from tests.sandbox.ordinary import NOBODY, open_folder, ordinary_outlive
 from tests.support.server import run_outlive

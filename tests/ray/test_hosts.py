@@ -10,7 +10,7 @@ import pytest
 
 from outlive.client import Client
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.ray.cluster import RayCluster, RaySite, place_of, room_of
 from tests.remote.pairs import output_of, wait_until
 from tests.support.processes import Gate, wait_state_folder_empty

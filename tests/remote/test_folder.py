@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from outlive.backends.remote.folder import NodeJournal, ProcessFolder, known_nodes, make_folder
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.calls import punch_hole
 from outlive.protocols.frames import IDX, decode_idx
 from outlive.store.output_log import OutputChunk, OutputLog
 

@@ -28,7 +28,7 @@ from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
-from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.calls import punch_hole
 from outlive.kernel.files import read_small
 from outlive.protocols.keeper import CauseCode, Flags, Phase, encode_spec
 

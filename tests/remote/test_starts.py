@@ -26,7 +26,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
-from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.calls import punch_hole
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import read_folder
 from outlive.store.queue_store import QueueStore, WaitingCommand

@@ -12,9 +12,10 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper.common import sockets, tree
-from outlive.keeper.common.kernel import stat_fields
-from outlive.keeper.common.locks import take_lock
+from outlive.keeper.common import tree
+from outlive.kernel import sockets
+from outlive.kernel.locks import take_lock
+from outlive.kernel.processes import stat_fields
 from outlive.protocols.frames import encode_exec, encode_secrets
 
 PATIENCE_S = 60.0

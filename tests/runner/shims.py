@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
-from outlive.keeper.common.locks import take_lock
 from outlive.keeper.guardian.shim_maker import SHIM_LINK
+from outlive.kernel import sockets
+from outlive.kernel.lock_proof import open_pid_lock, take_pid_lock
+from outlive.kernel.locks import take_lock
 from outlive.protocols.frames import encode_secrets
 from tests.runner.playing import PATIENCE_S, Supervisor, exec_spec, in_memory
 from tests.support.processes import descendants, end

@@ -14,7 +14,7 @@ import pytest
 from outlive.backends.docker import runner_build as building
 from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary
 from outlive.core.errors import StartFailed
-from outlive.keeper.common import sockets
+from outlive.kernel import sockets
 from tests.cli.screens import needs
 from tests.runner.playing import PATIENCE_S, Command, Runner
 

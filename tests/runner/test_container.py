@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.tree import children
+from outlive.kernel import sockets
+from outlive.kernel.processes import children
 from tests.runner.playing import PATIENCE_S, Command, Runner, exec_spec, wait_until
 
 _CONNECT = """

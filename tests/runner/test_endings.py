@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.kernel import stat_fields
+from outlive.kernel.processes import stat_fields
 from tests.runner.playing import Command, Runner, wait_until
 
 pytestmark = pytest.mark.root("only root may mount")

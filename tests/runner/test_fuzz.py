@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.core.command import Profile
-from outlive.keeper.common import sockets
-from outlive.keeper.common.kernel import stat_fields
 from outlive.keeper.sandbox.capabilities import ask_offers
 from outlive.keeper.sandbox.steps import SandboxPlace, bounds_of
+from outlive.kernel import sockets
+from outlive.kernel.processes import stat_fields
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, in_memory, wait_until
 from tests.runner.shims import Shim
 

@@ -18,8 +18,8 @@ import pytest
 from outlive.backends.docker.folders import prepare_hand
 from outlive.backends.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
 from outlive.core.layout import Layout
-from outlive.keeper.common.sockets import connect_own
-from outlive.keeper.common.tree import children
+from outlive.kernel.processes import children
+from outlive.kernel.sockets import connect_own
 from tests.contained.house import CONTAINER, UNSHARE, ContainedHouse
 from tests.keeper.client import until
 from tests.keeper.house import House

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from outlive.backends.docker.runner_build import runner_sources
-from outlive.keeper.common import sockets
-from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
+from outlive.kernel import sockets
+from outlive.kernel.processes import BOOT_ID, start_ticks, stat_fields
 from outlive.protocols.frames import decode_end, decode_pid
 from tests.runner.playing import exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.locks import take_lock
+from outlive.kernel import sockets
+from outlive.kernel.locks import take_lock
 from tests.runner.playing import Supervisor, exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim
 from tests.support.processes import end

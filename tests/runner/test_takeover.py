@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common import sockets
+from outlive.kernel import sockets
 from tests.runner.playing import Command, Runner, Supervisor, exec_spec, wait_until
 
 Commands = Callable[[], Command]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from outlive.keeper.common.kernel import stat_fields
+from outlive.kernel.processes import stat_fields
 from tests.runner.playing import Command, wait_until
 from tests.runner.shims import KINDS, Shim
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.kernel import stat_fields
-from outlive.keeper.common.tree import descendants, freeze, is_dead, send_all
+from outlive.keeper.common.tree import freeze, send_all
+from outlive.kernel.processes import descendants, is_dead, stat_fields
 from tests.runner.playing import Command, Runner, exec_spec, wait_until
 
 # The main process ends; what it leaves has a POSIX session of its own, and no parent of ours.

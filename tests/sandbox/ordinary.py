@@ -11,8 +11,8 @@ from pathlib import Path
 
 import outlive
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
 from outlive.keeper.common.spawn import SHIM_VARIABLE, keeper_environment
+from outlive.kernel import sockets
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
 from tests.support.run_mark import open_folder_of_run

@@ -16,8 +16,8 @@ from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.engine.commands.sandbox import SandboxSettings
-from outlive.keeper.common.tree import children
 from outlive.keeper.sandbox.capabilities import ask_offers
+from outlive.kernel.processes import children
 from tests.engine.engines import ME, an_engine, output_of, run
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program

@@ -13,7 +13,7 @@ from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.engine.processes.session_ends import append_ended, rewrite_ended
 from outlive.frontends.mcp.http.sessions import McpSessions
-from outlive.keeper.common.folder_identity import claim_folder
+from outlive.kernel.folder_identity import claim_folder
 from outlive.policy.access import Scope
 from outlive.store.audit.audit_chain import AuditKey
 from outlive.store.folder import ChangedLabels, write_labels
@@ -113,7 +113,7 @@ def test_every_writer_that_syncs_is_one_of_these() -> None:
         "engine/processes/session_ends.py",
         "files/root.py",  # copies
         "frontends/mcp/http/sessions.py",
-        "keeper/common/folder_identity.py",
+        "kernel/folder_identity.py",
         "kernel/files.py",
         "store/audit/audit_chain.py",
         "store/audit/audit_trail.py",  # at the server's end

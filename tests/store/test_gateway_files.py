@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.server_marks import is_server_wanted
+from outlive.kernel.server_marks import is_server_wanted
 from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
 _ENTRY = GatewayEntry(

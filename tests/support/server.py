@@ -22,7 +22,7 @@ import outlive
 from outlive.cli.server.keeper import stop_keeper
 from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.locks import holder_of
 from tests.support.preloaded import ForkedProcess, preloaded
 from tests.support.processes import end, wait_state_folder_empty
 from tests.support.run_mark import count_server

@@ -32,8 +32,9 @@ from collections.abc import Iterator
 from typing import Literal
 
 from outlive.backends.interpreters import takes_commands
-from outlive.backends.proc_files import living_tree, opened, stat_fields, terminal_of
+from outlive.backends.living_trees import living_tree
 from outlive.core.process import InputWait
+from outlive.kernel.processes import command_line, descriptor, stat_fields, terminal_of
 from outlive.protocols.frames import PidRecord
 
 _READS = {"x86_64": frozenset({0, 19}), "aarch64": frozenset({63, 65})}.get(os.uname().machine, frozenset())
@@ -120,15 +121,15 @@ def _wait_of(pid: int, thread: int, record: PidRecord) -> InputWait | None:
     takes_keys = thread == pid and _is_in_foreground(pid) and _takes_keys(_local_modes(pid))
     if number in _EPOLL_WAITS:
         if _sleeps_long(number, arguments, over=_SECONDS) and _watches_input(pid, arguments[0], record):
-            is_at_prompt = takes_keys and takes_commands(_words(pid))
+            is_at_prompt = takes_keys and takes_commands(command_line(pid))
             return _sleeping(pid, thread, "input", is_certain=False, is_at_prompt=is_at_prompt)
     elif takes_keys and _sleeps_long(number, arguments):
-        return _sleeping(pid, thread, "input", is_at_prompt=takes_commands(_words(pid)))
+        return _sleeping(pid, thread, "input", is_at_prompt=takes_commands(command_line(pid)))
     return None
 
 
 def _read_wait(pid: int, thread: int, fd: int, record: PidRecord) -> InputWait | None:
-    file_name = opened(pid, fd)
+    file_name = descriptor(pid, fd)
     if not _takes_input(record, file_name):
         return None
     local = _local_modes(pid) if _is_terminal(file_name) else 0
@@ -139,7 +140,7 @@ def _read_wait(pid: int, thread: int, fd: int, record: PidRecord) -> InputWait |
         thread,
         kind,
         is_certain=thread == pid or kind == "password",
-        is_at_prompt=edits and takes_commands(_words(pid)),
+        is_at_prompt=edits and takes_commands(command_line(pid)),
     )
 
 
@@ -168,7 +169,7 @@ def _watches_input(pid: int, epoll: int, record: PidRecord) -> bool:
             watched = [int(line.split()[1]) for line in file if line.startswith("tfd:")]
     except (OSError, ValueError, IndexError):
         return False
-    return any(_takes_input(record, opened(pid, fd)) for fd in watched)
+    return any(_takes_input(record, descriptor(pid, fd)) for fd in watched)
 
 
 def _kind(local: int) -> Literal["input", "password"]:
@@ -200,22 +201,10 @@ def _sleeping(
     return InputWait(kind=kind, thread=thread, wakes=wakes, is_certain=is_certain, is_at_prompt=is_at_prompt)
 
 
-def _words(pid: int) -> list[str]:
-    """Return the words that a process was started with.
-
-    None of a process of another user, or that has ended.
-    """
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return os.fsdecode(file.read()).split("\0")[:-1]
-    except OSError:
-        return []
-
-
 def _is_in_foreground(pid: int) -> bool:
     """Tell whether a process belongs to the process group that its terminal listens to."""
     fields = stat_fields(pid)
-    return len(fields) > 5 and fields[2] == fields[5]
+    return bool(fields) and fields[2] == fields[5]
 
 
 def _local_modes(pid: int) -> int:

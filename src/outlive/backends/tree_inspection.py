@@ -12,9 +12,10 @@ import termios
 from collections.abc import Iterable
 
 from outlive.backends.input_inspection import input_wait_of
-from outlive.backends.listening_ports import ListeningPorts
-from outlive.backends.proc_files import living_main, living_tree, stat_fields, terminal_of
+from outlive.backends.living_trees import living_main, living_tree
 from outlive.core.process import NOTHING, Observation
+from outlive.kernel.processes import stat_fields, terminal_of
+from outlive.kernel.socket_tables import ListeningPorts
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -45,10 +46,10 @@ def _look(folder: str, listening: ListeningPorts, *, has_stdin: bool) -> Observa
     is_busy = False
     for pid in pids:
         fields = stat_fields(pid)
-        if not fields or fields[_STATE] == "Z":
+        if not fields or fields[_STATE] == b"Z":
             continue
         seen.append(pid)
-        is_busy |= fields[_STATE] in {"R", "D"}
+        is_busy |= fields[_STATE] in {b"R", b"D"}
         ticks += sum(map(int, fields[_TIMES]))
         pages += int(fields[_RSS])
         threads += int(fields[_THREADS])

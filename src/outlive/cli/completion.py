@@ -76,7 +76,7 @@ def _process_words(state_dir: str | None) -> list[tuple[str, str]]:
     # Start-up time: the client is for the places of processes alone.
     from outlive.cli.far import a_client, far_url  # noqa: PLC0415
     from outlive.client import OutliveError  # noqa: PLC0415
-    from outlive.keeper.common.project import own_project  # noqa: PLC0415
+    from outlive.kernel.project import own_project  # noqa: PLC0415
 
     project = own_project()
     try:

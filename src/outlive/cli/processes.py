@@ -23,7 +23,7 @@ from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.identity import short_name
 from outlive.core.values import fields
-from outlive.keeper.common.project import own_project
+from outlive.kernel.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
 _CONTROLS = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")

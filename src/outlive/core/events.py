@@ -126,7 +126,7 @@ KeeperBounds = tuple[int, int, tuple[str | None, ...]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperConnected:
     """The keeper answers; `pid` is the supervisor's, `sessions` are the POSIX sessions of all parts of the
-    keeper, `bounds` is what bounds it (`keeper.common.callers.Confinement`), None where that is not known.
+    keeper, `bounds` is what bounds it (`kernel.callers.Confinement`), None where that is not known.
     """
 
     pid: int

@@ -87,7 +87,7 @@ class Layout:
     @property
     def identity(self) -> str:
         """Of which format and which folder this is, and where it was made:
-        `keeper.common.folder_identity`.
+        `kernel.folder_identity`.
         """
         return f"{self.root}/identity"
 
@@ -113,7 +113,7 @@ class Layout:
 
     @property
     def supervisor_pid(self) -> str:
-        """Also locked by the one supervisor; the kernel names its holder (`keeper.common.lock_proof`).
+        """Also locked by the one supervisor; the kernel names its holder (`kernel.lock_proof`).
 
         It is empty.
         """

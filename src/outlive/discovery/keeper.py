@@ -11,9 +11,9 @@ from pathlib import Path
 from outlive.core.errors import BackendUnavailable, StartFailed
 from outlive.core.layout import Layout
 from outlive.keeper.common import launch
-from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.program import open_program, place_program
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE
+from outlive.kernel.locks import holder_of
 
 
 def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0) -> None:

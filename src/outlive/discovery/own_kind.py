@@ -7,6 +7,7 @@ Facts about this process only; they are sent by the client and the command line,
 import os
 from collections.abc import Mapping
 
+from outlive.kernel.processes import status_words
 from outlive.protocols.trace_context import TRACE_VARIABLE
 
 _USUAL_UMASK = 0o022
@@ -18,14 +19,8 @@ def own_umask() -> int:
     Read from /proc, because umask(2) can only change it: a file that another thread creates meanwhile would
     have the wrong mode.
     """
-    try:
-        with open("/proc/self/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Umask:"):  # since Linux 4.7
-                    return int(line[6:], 8)
-    except OSError:
-        pass
-    return _USUAL_UMASK
+    mask = status_words("self", b"Umask")  # since Linux 4.7
+    return int(mask[0], 8) if mask else _USUAL_UMASK
 
 
 def own_nice() -> int:

@@ -16,11 +16,11 @@ from outlive.core.documents import decode_json
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass, field
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import BOOT_ID
-from outlive.keeper.common.server_marks import is_stopped, unit_file
 from outlive.keeper.common.spawn import SERVICE_VARIABLE
+from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_any, read_small, write_whole
+from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.server_marks import is_stopped, unit_file
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
 # The environment variables that decide which configuration files count.

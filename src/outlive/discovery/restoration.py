@@ -22,11 +22,11 @@ from outlive.core.errors import ConfigInvalid, LimitExceeded
 from outlive.core.identity import is_process_id
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import unusable
-from outlive.keeper.common.disk import FULL
-from outlive.keeper.common.folder_identity import make_copy
-from outlive.keeper.common.locks import holder_of, take_lock
-from outlive.keeper.common.spawn import hit
+from outlive.kernel.disk import FULL
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import sync_folder
+from outlive.kernel.folder_identity import make_copy
+from outlive.kernel.locks import holder_of, take_lock
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.backup.contents import IDENTITY, KEPT, Contents
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import failure_of, holder_of
-from outlive.keeper.common.sockets import connect_unix
-from outlive.keeper.common.spawn import python_words
+from outlive.kernel.locks import failure_of, holder_of
+from outlive.kernel.processes import python_words
+from outlive.kernel.sockets import connect_unix
 
 SELF_STARTED = "--self-started"  # in the command line of a server that a client has started
 _START_S = 20.0  # ten times as long as a start takes on a busy machine

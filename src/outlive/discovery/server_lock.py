@@ -4,7 +4,7 @@ the operator's.
 Such a server is recognized by `SELF_STARTED` in its command line; it is sent the signal `HAND_OVER`. Nothing
 is lost: the keeper holds the commands, and clients connect again (decision 141).
 
-The lock itself belongs to `keeper.common.locks`, the marks in the folder to `ownership`.
+The lock itself belongs to `kernel.locks`, the marks in the folder to `ownership`.
 """
 
 import contextlib
@@ -21,9 +21,9 @@ from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server import SELF_STARTED
 from outlive.discovery.state_folder import unusable
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import stat_fields
-from outlive.keeper.common.locks import holder_of, note_failure, take_lock
+from outlive.kernel.disk import Reserve
+from outlive.kernel.locks import holder_of, note_failure, take_lock
+from outlive.kernel.processes import command_line, stat_fields
 
 HAND_OVER = signal.SIGUSR1
 # An orderly stop takes a tenth of a second. After 5 s the server hangs and is killed: everything that must
@@ -168,11 +168,8 @@ def take_over(layout: Layout, *, say: Callable[[str], None]) -> int | None:
 
 
 def _is_self_started(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return SELF_STARTED.encode() in file.read().split(b"\0")
-    except OSError:
-        return True  # it has just ended: the lock is free in a moment
+    words = command_line(pid)
+    return not words or SELF_STARTED in words  # none: it has just ended, the lock is free in a moment
 
 
 def _send(layout: Layout, pid: int, number: signal.Signals) -> None:

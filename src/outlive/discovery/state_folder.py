@@ -1,6 +1,6 @@
 """The state folder: where it is, that it is this user's alone (mode 0700), and that it is writable.
 
-The paths inside it belong to `core.layout`, the folder's identity to `keeper.common.folder_identity`, and
+The paths inside it belong to `core.layout`, the folder's identity to `kernel.folder_identity`, and
 that one server at a time uses it to `server_lock`.
 """
 
@@ -11,8 +11,8 @@ import stat
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import VARIABLE, Layout, absolute_path, default_state_dir
 from outlive.discovery.config_paths import has_config_files
-from outlive.keeper.common.folder_identity import check_format, claim_folder
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.folder_identity import check_format, claim_folder
+from outlive.kernel.project import working_folder
 
 _PRIVATE = 0o700
 

@@ -62,7 +62,7 @@ from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
-from outlive.keeper.common.disk import Reserve, probe
+from outlive.kernel.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement

@@ -20,8 +20,8 @@ from outlive.core.errors import BackendUnavailable, OutliveError, StoreCorrupt, 
 from outlive.core.hints import MEANINGS
 from outlive.core.layout import Degraded, Layout
 from outlive.engine.recovery.reconciliation import Reconciliation
-from outlive.keeper.common.disk import look_at_space, probe
-from outlive.keeper.common.lock_proof import wake_supervisor
+from outlive.kernel.disk import look_at_space, probe
+from outlive.kernel.lock_proof import wake_supervisor
 from outlive.store.registry import Registry
 
 _logger = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from outlive.core.layout import Layout
 from outlive.engine.queries import Queries
 from outlive.engine.span_counts import SpanCounts
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.keeper.common.spawn import python_words
+from outlive.kernel.processes import python_words
 from outlive.operations.reports import (
     AuditPage,
     AuditRequest,

@@ -8,6 +8,8 @@ import os
 import stat
 from collections.abc import Iterator
 
+from outlive.kernel.processes import BOOT_ID
+
 
 def identity_of(found: os.stat_result) -> str:
     """Return what a file or folder is called by the kernel that has it: the same under every name, for as
@@ -17,17 +19,13 @@ def identity_of(found: os.stat_result) -> str:
 
 
 def this_machine() -> str:
-    """Return which kernel it is whose identities are compared, empty where it does not say.
+    """Return which kernel it is whose identities are compared.
 
     That is one boot: containers share it with their host, and their device and inode numbers are the host's,
     too. Machines that were cloned while they ran share it as well, until they boot: there a folder could be
     taken for its twin.
     """
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest()[:16]
-    except OSError:
-        return ""
+    return hashlib.sha256(f"{BOOT_ID}\n".encode()).hexdigest()[:16]
 
 
 def folders_around(folder: int, name: bytes, root: int) -> list[str]:

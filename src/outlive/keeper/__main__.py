@@ -38,7 +38,7 @@ def _claim(state_dir: str) -> None:
     """
     from outlive.core.errors import ConfigInvalid  # noqa: PLC0415 - after sys.path was set
     from outlive.core.layout import Layout  # noqa: PLC0415 - as above
-    from outlive.keeper.common.folder_identity import claim_folder  # noqa: PLC0415 - as above
+    from outlive.kernel.folder_identity import claim_folder  # noqa: PLC0415 - as above
 
     try:
         claim_folder(Layout(state_dir))

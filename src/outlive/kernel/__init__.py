@@ -1,4 +1,5 @@
-"""What the kernel is asked, for every room above: files that are read as they are found, and written whole.
+"""All that is asked of Linux, for every room above: processes, sockets, locks, files written whole.
 
-Standard library only. What files mean is known to the rooms that write them.
+Standard library only. What files mean is known to the rooms that write them, but for what the keeper and the
+server both must read.
 """

@@ -8,6 +8,7 @@ import contextlib
 import errno
 import os
 import stat
+import time
 from typing import Literal
 
 _SMALL_BYTES = 1 << 16  # more than any record; also the first read of a file of any size
@@ -171,16 +172,17 @@ def write_once(path: str, content: bytes) -> None:
         os.close(fd)
 
 
-def write_whole(path: str, content: bytes, *, survives: Survives = "kill") -> None:
+def write_whole(path: str, content: bytes, *, survives: Survives = "kill", by_many: bool = False) -> None:
     """Replace a file: readers and successors see the old content or the new, never a part of it.
 
     A power cut may leave an empty file, or none, unless it is written to survive one: then it is on the disk
-    under its name when this returns (two fsync, some 4 ms on ext4).
+    under its name when this returns (two fsync, some 4 ms on ext4). With `by_many` several writers may
+    replace it at the same time: one of them wins, whole.
 
     Raises:
         OSError: The disk refuses it; what was there before is there.
     """
-    new = f"{path}.new"
+    new = f"{path}.{time.monotonic_ns()}" if by_many else f"{path}.new"
     write_prepared(new, content)
     if survives == "power cut":
         sync_file(new)

@@ -19,14 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from outlive.core.layout import Layout
 from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.values import dataclass, replace
-from outlive.kernel.files import read_small
+from outlive.kernel.processes import command_line, status_number
+from outlive.kernel.socket_tables import bound_paths
 
 _LAYOUT = Layout("")
 _SOCKETS = tuple(map(os.fsencode, (_LAYOUT.keeper_socket, _LAYOUT.guardian_socket, _LAYOUT.server_socket)))
-# How a socket of /proc/net/unix begins (proc_net_unix(5)); its path may hold line ends.
-_A_SOCKET = re.compile(rb"[0-9a-f]+: [0-9A-F]{8} ")
-_BOUND_BY = re.compile(rb"/proc/([0-9]+)/fd/[0-9]+")  # keeper/common/sockets.py, for long paths
-_ROLES = frozenset({b"guardian", b"supervisor"})  # before the path in that process's command line
+_BOUND_BY = re.compile(rb"/proc/([0-9]+)/fd/[0-9]+")  # kernel/sockets.py, for long paths
+_ROLES = frozenset({"guardian", "supervisor"})  # before the path in that process's command line
 _MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
 
 
@@ -93,17 +92,8 @@ def other_state_folders(own: str) -> dict[str, str]:
     Each without links, as `own` is, and as it was named. The kernel names all sockets of this network
     namespace, wherever they are.
     """
-    with open("/proc/net/unix", "rb") as file:
-        lines = file.read().split(b"\n")
-    named = set()
-    for at, line in enumerate(lines):
-        if line.endswith(_SOCKETS):
-            start = at
-            while not _A_SOCKET.match(lines[start]):
-                start -= 1
-            # A relative path, or an abstract name, is none of ours.
-            named.add(b"\n".join(lines[start : at + 1]).partition(b" /")[2].rpartition(b"/")[0])
-    found = {os.path.realpath(name): name for name in (_bound_folder(b"/" + folder) for folder in named)}
+    named = {path.rpartition(b"/")[0] for path in bound_paths(_SOCKETS)}
+    found = {os.path.realpath(name): name for name in map(_bound_folder, named)}
     return {real: found[real] for real in sorted(found) if real != own and _is_state_folder(real)}
 
 
@@ -114,11 +104,11 @@ def _bound_folder(name: bytes) -> str:
     by = _BOUND_BY.fullmatch(name)
     if by is None:
         return os.fsdecode(name)
-    process = f"/proc/{int(by[1])}"
-    if b"\nUid:\t%d\t" % os.getuid() not in read_small(f"{process}/status"):
+    pid = int(by[1])
+    if status_number(pid, b"Uid") != os.getuid():
         return ""  # another user's, whose memory is not to be read: it could make that wait
-    words = read_small(f"{process}/cmdline").split(b"\0")
-    return next((os.fsdecode(words[at + 1]) for at, word in enumerate(words) if word in _ROLES), "")
+    words = command_line(pid)
+    return next((words[at + 1] for at, word in enumerate(words) if word in _ROLES), "")
 
 
 def _is_state_folder(path: str) -> bool:

@@ -2,7 +2,7 @@
 
 Owns the formats of the exec block, pid, exit and idx; the spec's head is `protocols.keeper`'s. A new program
 must read old folders, so a format changes only together with its version word. Files are read and written in
-`keeper.common.files`.
+`kernel.state_files`.
 
 It imports next to nothing, and its records are plain classes: dataclasses and json alone make the guardian's
 image twice as large (measured).

@@ -7,7 +7,7 @@ repeats `req`. A doorbell is "D" + records of 48 bytes, each the newest state of
 sees fewer of them, never stale ones. It has no number of its own: both sides have found the number of the
 state folder (`outlive.FORMAT`) to be theirs.
 
-Sockets are in `keeper.common.sockets`; what a request does is decided in `keeper.supervisor.requests`.
+Sockets are in `kernel.sockets`; what a request does is decided in `keeper.supervisor.requests`.
 """
 
 import json

@@ -17,10 +17,10 @@ from outlive.core.documents import decode_json
 from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.server_marks import is_stopped
 from outlive.kernel.files import read_small
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.locks import holder_of
+from outlive.kernel.server_marks import is_stopped
 from outlive.policy.access import Scope
 from outlive.store.token_file import TokenFile
 

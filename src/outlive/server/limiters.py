@@ -31,7 +31,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from outlive.core.errors import SLUGS
-from outlive.keeper.common.callers import AcceptTurns
+from outlive.kernel.callers import AcceptTurns
 from outlive.policy.access import Access, Rates
 from outlive.server.access.guard import ACCESS
 from outlive.server.error_formats import STATUS, SendError, send_error

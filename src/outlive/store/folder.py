@@ -17,7 +17,6 @@ that a crash has cut is ignored. Blocking: for a thread.
 
 import json
 import os
-import time
 from collections.abc import Mapping
 
 from outlive.core.command import ApprovalState, BootTime, Profile, Sandbox
@@ -33,7 +32,7 @@ from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.core.terminal import TerminalNote
 from outlive.core.values import dataclass, replace
-from outlive.kernel.files import read_all, read_any, sync_file, sync_folder, write_whole
+from outlive.kernel.files import read_all, read_any, write_whole
 from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import (
     COPIED,
@@ -79,14 +78,8 @@ def write_labels(folder: str, labels: ChangedLabels) -> None:
     Raises:
         OSError: The disk refuses them, or the folder is gone.
     """
-    # A name of its own, so that two writers never share a file.
-    new = f"{folder}/{_FILE}.{time.monotonic_ns()}"
-    fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:
-        json.dump({"tags": dict(labels.tags), "group": labels.group, "name": labels.name}, file)
-    sync_file(new)
-    os.rename(new, f"{folder}/{_FILE}")
-    sync_folder(folder)
+    content = json.dumps({"tags": dict(labels.tags), "group": labels.group, "name": labels.name}).encode()
+    write_whole(f"{folder}/{_FILE}", content, survives="power cut", by_many=True)
 
 
 def read_labels(folder: str) -> ChangedLabels | None:

@@ -29,6 +29,7 @@ from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.redactions import HiddenSpans, spans_within
 from outlive.core.values import dataclass
 from outlive.kernel.files import read_all, write_whole
+from outlive.kernel.processes import environment_of
 from outlive.policy.redaction import LEAST_VALUE_BYTES, Redactor, blank, merged
 from outlive.policy.secret_patterns import REACH_BYTES, ExtraPattern, parse_pattern
 from outlive.protocols.frames import decoded
@@ -278,12 +279,7 @@ def _found(log: RawLog, stream: int, redactor: Redactor, size: int) -> tuple[int
 
 def read_values(pid: int, names: Iterable[str]) -> dict[str, str]:
     """Return variables of a running process (proc_pid_environ(5)); none if it has ended. Blocking."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            words = file.read().split(b"\0")
-    except OSError:  # the process has ended meanwhile
-        return {}
-    found = dict(word.partition(b"=")[::2] for word in words)
+    found = dict(word.partition(b"=")[::2] for word in (environment_of(pid) or b"").split(b"\0"))
     return {name: os.fsdecode(found[os.fsencode(name)]) for name in names if os.fsencode(name) in found}
 
 

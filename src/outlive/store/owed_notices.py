@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import Layout
-from outlive.kernel.files import read_small
+from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.frames import decoded
 
 _ON_ITS_WAY_S = 60.0  # a start is given up after 25 s, and a supervisor that hangs is replaced before that
@@ -89,13 +89,9 @@ class OwedNotices:
 
     def _write(self, process_id: ProcessId, owed: frozenset[NotifyEvent], silence: str) -> None:
         os.makedirs(self._layout.notices, mode=0o700, exist_ok=True)
-        # A name of its own: what a crash tears is not read.
-        new = f"{self._layout.notices}/{process_id}.{time.monotonic_ns()}"
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with open(fd, "w", encoding="utf-8") as file:
-            json.dump({"events": sorted(owed), "silence": silence}, file)
-        # No fsync: after a power cut a notice may be missing, as the last lines of output may be.
-        os.rename(new, f"{self._layout.notices}/{process_id}")
+        # After a power cut a notice may be missing, as the last lines of output may be.
+        content = json.dumps({"events": sorted(owed), "silence": silence}).encode()
+        write_whole(f"{self._layout.notices}/{process_id}", content, by_many=True)
 
     def remove_unknown(self, process_id: str) -> None:
         """Owe nothing for a process that no query finds, unless it may be about to start."""

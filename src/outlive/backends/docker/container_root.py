@@ -15,6 +15,7 @@ from outlive.backends.docker.runner_socket import Connect, RunnerHandle
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import OtherRoot
 from outlive.core.layout import Layout
+from outlive.kernel.processes import status_number
 
 _MOUNT = "Mount a folder into the container, and copy from or to that."
 
@@ -51,13 +52,10 @@ def open_root(layout: Layout, name: str, *, connect: Connect) -> OtherRoot:
 
 def _owner(pid: int) -> tuple[int, int]:
     """Return user and group of a process, as this machine numbers them (/proc/PID/status, proc(5))."""
-    ids: dict[bytes, int] = {}
-    with open(f"/proc/{pid}/status", "rb") as file:
-        for line in file:
-            name, _, rest = line.partition(b":")
-            if name in {b"Uid", b"Gid"}:
-                ids[name] = int(rest.split()[1])  # real, effective, saved, of files
-    return ids[b"Uid"], ids[b"Gid"]
+    uid, gid = (status_number(pid, name) for name in (b"Uid", b"Gid"))
+    if uid is None or gid is None:
+        raise ProcessLookupError(errno.ESRCH, "the container's first process has ended")
+    return uid, gid
 
 
 def _refusal(name: str, error: OSError) -> InvalidState:

@@ -221,7 +221,7 @@ class Containers:
             layout: The state folder.
             settings: Where the daemon listens, and how long an unused container stays.
             connect: Returns a connected non-blocking SEQPACKET socket for a path
-                (`keeper.common.sockets.connect_unix`).
+                (`kernel.sockets.connect_unix`).
             runner: Returns the runner's file for a machine, "x86_64" or "aarch64"; may block.
             living: Returns the names of the containers in which a process lives or is about to; quick.
         """

@@ -8,13 +8,12 @@ never called here.
 import contextlib
 import os
 import shutil
-import tempfile
 
 from outlive.backends.docker.recipe import ContainerOwner, state_label
 from outlive.core.errors import StartFailed, StoreCorrupt
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
-from outlive.kernel.files import read_any, read_small
+from outlive.kernel.files import read_any, read_small, write_whole
 from outlive.protocols.frames import decode_identity, decoded
 
 _PRIVATE = 0o700
@@ -35,7 +34,7 @@ def write_plan(layout: Layout, plan: ContainerPlan) -> None:
     os.makedirs(layout.containers, mode=_PRIVATE, exist_ok=True)
     os.makedirs(folder, mode=_PRIVATE, exist_ok=True)
     if not os.path.exists(f"{folder}/plan"):
-        _write(f"{folder}/plan", plan.encode())
+        write_whole(f"{folder}/plan", plan.encode(), by_many=True)
 
 
 def read_plan(layout: Layout, name: str) -> ContainerPlan:
@@ -90,7 +89,7 @@ def prepare_hand(layout: Layout, name: str) -> None:
 
 def write_init(layout: Layout, name: str, pid: int) -> None:
     """Write the pid of a container's first process, as this machine numbers it."""
-    _write(f"{layout.container(name)}/init", b"%d\n" % pid)
+    write_whole(f"{layout.container(name)}/init", b"%d\n" % pid, by_many=True)
 
 
 def read_init(layout: Layout, name: str) -> int:
@@ -124,11 +123,3 @@ def _machine_id() -> str:
         with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as file:
             return file.read(64).strip()
     return ""
-
-
-def _write(path: str, content: bytes) -> None:
-    # Written beside and renamed: a reader, or a crash in the middle, never meets half a file.
-    number, partial = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f"{os.path.basename(path)}.")
-    with open(number, "wb") as file:
-        file.write(content)
-    os.replace(partial, path)

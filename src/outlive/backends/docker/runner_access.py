@@ -11,7 +11,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from outlive.backends.docker import folders
@@ -26,6 +25,7 @@ from outlive.backends.docker.runner_socket import (
 from outlive.core.errors import BackendUnavailable, OutliveError, StartFailed
 from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
+from outlive.kernel.processes import children
 
 _logger = logging.getLogger(__name__)
 
@@ -210,10 +210,7 @@ def has_commands(pid: int) -> bool:
     """Tell whether any process lives in a container beside the first one, whose children are the commands'
     shims. Blocks.
     """
-    try:
-        return bool(Path(f"/proc/{pid}/task/{pid}/children").read_bytes().strip())
-    except OSError:
-        return Path(f"/proc/{pid}").exists()
+    return bool(children(pid))
 
 
 def _died(about: Mapping[str, Any], plan: ContainerPlan) -> OutliveError:

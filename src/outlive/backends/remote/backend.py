@@ -55,7 +55,7 @@ class RemoteBackend:
             connection: How it is reached; None for one that no setting names any more, but that has
                 processes.
             state_dir: Our state folder, absolute.
-            punch: Releases a range of a file (`keeper.common.kernel.punch_hole`).
+            punch: Releases a range of a file (`kernel.calls.punch_hole`).
             address: For people.
             pauses: When to try again.
         """

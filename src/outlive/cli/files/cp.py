@@ -7,7 +7,7 @@ from outlive.cli.parameters import SERVER, ServerFlags, place, switch, takes
 from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size
 from outlive.client.results import Copied
-from outlive.keeper.common.project import own_project
+from outlive.kernel.project import own_project
 
 _UNNOTICED_S = 1.0  # what takes no longer shows no progress
 _REDRAWN_S = 0.2

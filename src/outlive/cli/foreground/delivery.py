@@ -23,7 +23,7 @@ from outlive.client import BEGINNING, Cursor, Gap, OutliveError, Output, Process
 from outlive.client.results import Stream
 from outlive.core.identity import short_name
 from outlive.core.layout import Layout
-from outlive.keeper.common.spawn import python_words
+from outlive.kernel.processes import python_words
 
 # The log of a command in the foreground: at least the last 24 MiB stay for `outlive logs`, and while the
 # reader of our output is slow, 32 MiB more wait on the disk before the command does.

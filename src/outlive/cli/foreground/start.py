@@ -35,8 +35,8 @@ from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.location import DOCKER
 from outlive.discovery.own_kind import TOKEN_VARIABLE
-from outlive.keeper.common import sockets
-from outlive.keeper.common.project import own_folder, own_project, project_root
+from outlive.kernel import sockets
+from outlive.kernel.project import own_folder, own_project, project_root
 
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before cannot be known any more.

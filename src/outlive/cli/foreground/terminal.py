@@ -22,6 +22,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from outlive.kernel.processes import has_in_mask, stat_fields, terminal_of
+
 _LEAVES = (b"\x1b[?1049l", b"\x1b[?1047l", b"\x1b[?47l")  # xterm: back from the alternate screen
 _ENTERS = (b"\x1b[?1049h", b"\x1b[?1047h", b"\x1b[?47h")
 _LONGEST = max(map(len, _LEAVES))
@@ -192,7 +194,6 @@ class Screen:
 
 
 _LFLAG, _INNER_TERMINAL_CC = 3, 6
-_STOP_BIT = 1 << (signal.SIGTSTP - 1)
 
 
 class InnerTerminal(NamedTuple):
@@ -211,33 +212,20 @@ def look_at(pid: int) -> InnerTerminal | None:
     """Return what is known of the terminal of the command with that main process; None when it has none (any
     more).
     """
+    fields = stat_fields(pid)
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        group, device, foreground = int(fields[2]), int(fields[4]), int(fields[5])
-        minor = (device & 0xFF) | ((device >> 12) & 0xFFF00)
-        fd = os.open(f"/dev/pts/{minor}", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except (OSError, IndexError, ValueError):
+        with terminal_of(pid) as fd:
+            flags = termios.tcgetattr(fd)
+    except (OSError, termios.error):
         return None
-    try:
-        flags = termios.tcgetattr(fd)
-    except termios.error:
-        return None
-    finally:
-        os.close(fd)
     key = flags[_INNER_TERMINAL_CC][termios.VSUSP]
     return InnerTerminal(
         suspend_key=key if isinstance(key, bytes) and key != b"\0" else b"",
         makes_signal=bool(flags[_LFLAG] & termios.ISIG),
-        has_own_jobs=foreground != group,
+        has_own_jobs=fields[5] != fields[2],
     )
 
 
 def ignores_stop(pid: int) -> bool:
     """Tell whether a process ignores SIGTSTP, as shells do."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            masks = [line for line in file if line.startswith(b"SigIgn:")]
-    except OSError:
-        return False
-    return any(int(line.split()[1], 16) & _STOP_BIT for line in masks)
+    return has_in_mask(pid, b"SigIgn", signal.SIGTSTP)

@@ -14,7 +14,7 @@ from outlive.backends.remote.folder import ProcessFolder
 from outlive.cli.logs.log_view import LogShower
 from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import punch_hole
+from outlive.kernel.calls import punch_hole
 
 Keep = Callable[[Output | Gap], None]
 

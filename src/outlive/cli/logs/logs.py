@@ -23,7 +23,7 @@ from outlive.core.errors import BackendUnavailable, InvalidRequest
 from outlive.core.identity import LAST, SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 
 
 @takes(

@@ -25,7 +25,7 @@ from outlive.cli.progress import progress
 from outlive.cli.tables import shown_size
 from outlive.client import Client, FoundLine, FoundLines
 from outlive.core.identity import short_name
-from outlive.keeper.common.project import own_project
+from outlive.kernel.project import own_project
 
 _NOTHING = 1  # as grep(1)
 _AT_ONCE = 200  # matches in one answer of the server

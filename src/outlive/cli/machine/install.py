@@ -26,7 +26,7 @@ from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, UsageError, option,
 from outlive.core.errors import ConfigInvalid
 from outlive.core.values import dataclass
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 
 _SECRET = 0o600  # a user's file may come to hold keys of other servers
 _SHARED = 0o666  # a project's is committed

@@ -29,12 +29,12 @@ from outlive.core.errors import OutliveError
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.discovery.keeper import program_path
-from outlive.keeper.common.disk import look_at
-from outlive.keeper.common.kernel import become_subreaper, pidfd_exit_status, punch_hole
 from outlive.keeper.common.program import obstacle_of
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
+from outlive.kernel.calls import become_subreaper, pidfd_exit_status, punch_hole
+from outlive.kernel.disk import look_at
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:

@@ -13,7 +13,7 @@ from outlive.config import resolve
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.errors import OutliveError
 from outlive.discovery.config_files import read_config_files
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 from outlive.observability.telemetry import INSTALL, has_packages, why_not_sent
 
 _PATIENCE_S = 1.0

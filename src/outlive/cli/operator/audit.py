@@ -33,9 +33,9 @@ from outlive.core.identity import (
 from outlive.core.layout import Layout
 from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of, path_of
-from outlive.keeper.common.callers import Ancestry
-from outlive.keeper.common.files import read_journal, read_pid
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.callers import Ancestry
+from outlive.kernel.locks import holder_of
+from outlive.kernel.state_files import read_journal, read_pid
 from outlive.policy.access import Scope, Token, find_token
 from outlive.store.audit.audit_chain import FIRST
 from outlive.store.audit.audit_trail import AuditTrail

@@ -23,9 +23,9 @@ from outlive.core.errors import ConfigInvalid, InvalidRequest, LimitExceeded
 from outlive.discovery.restoration import restore as restored
 from outlive.discovery.state_folder import layout_of, open_state_folder, path_of
 from outlive.files.documents import NamedStream
-from outlive.keeper.common.disk import FULL
-from outlive.keeper.common.files import read_journal
+from outlive.kernel.disk import FULL
 from outlive.kernel.files import sync_folder
+from outlive.kernel.state_files import read_journal
 from outlive.store.backup.backup_reader import read_backup
 from outlive.store.backup.backup_writer import count_processes, write_backup
 from outlive.store.backup.contents import Contents

@@ -7,7 +7,7 @@ from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
 from outlive.config import EffectiveSetting, effective_settings, resolve
 from outlive.discovery.config_files import read_config_files
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 
 
 @takes(STATE_DIR, switch("--origin", about="Tell where each value came from, too."), JSON)

@@ -17,7 +17,7 @@ from outlive.discovery.own_kind import own_umask
 from outlive.engine.commands.policy_check import Policing, command_policy, writable_folders
 from outlive.engine.commands.resolver import Resolved, clean_environment, find_program, find_shell
 from outlive.engine.starts.standing_approvals import StandingApprovals
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 from outlive.policy.command_reader import Reading
 from outlive.policy.judgement import CommandPolicy, Decision, Finding, Verdict, open_names, open_rules
 from outlive.policy.patterns import AllowedCommands, CommandPatterns, ProgramFile

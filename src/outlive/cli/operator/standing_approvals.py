@@ -11,7 +11,7 @@ from outlive.core.command import StandingApproval
 from outlive.core.errors import ConfigInvalid, ProcessNotFound
 from outlive.discovery.config_paths import standing_file
 from outlive.engine.starts.standing_file import StandingFile
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 from outlive.policy.standing_approvals import encode_standing
 
 _SHOWN_LETTERS = 12  # of a digest, as approvals are named

@@ -15,9 +15,9 @@ from outlive.core.errors import BackendUnavailable, ConfigInvalid, InvalidState
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.disk import look_at
-from outlive.keeper.common.files import read_journal
-from outlive.keeper.common.locks import holder_of
+from outlive.kernel.disk import look_at
+from outlive.kernel.locks import holder_of
+from outlive.kernel.state_files import read_journal
 
 _ATTEMPTS = 3
 _GONE_PATIENCE_S = 10.0

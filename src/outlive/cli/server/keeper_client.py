@@ -10,8 +10,8 @@ from typing import Self, cast
 
 from outlive.core.errors import BackendUnavailable, error_from_slug
 from outlive.core.layout import Layout
-from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.sockets import connect_unix, receive, send
+from outlive.kernel.locks import holder_of
+from outlive.kernel.sockets import connect_unix, receive, send
 from outlive.protocols.keeper import decode_message, encode_message
 
 _CONNECT_PATIENCE_S = 3.0  # a supervisor that has just died is back within 0.2 s
@@ -96,7 +96,7 @@ class KeeperClient:
             raise BackendUnavailable("timeout", "The keeper did not answer in time.")
 
     def _wake(self) -> None:
-        from outlive.keeper.common.lock_proof import wake_supervisor  # noqa: PLC0415 - hardly ever needed
+        from outlive.kernel.lock_proof import wake_supervisor  # noqa: PLC0415 - hardly ever needed
 
         wake_supervisor(self._layout.supervisor_pid)
 

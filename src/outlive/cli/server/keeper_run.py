@@ -25,7 +25,7 @@ from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.discovery.keeper import ensure_keeper
 from outlive.discovery.state_folder import layout_of, open_state_folder
-from outlive.keeper.common.locks import has_ended, holder_of, take_lock
+from outlive.kernel.locks import has_ended, holder_of, take_lock
 
 _VARIABLE = "NOTIFY_SOCKET"
 _PATIENCE_S = 2.0  # systemd empties the socket at once; a hung one must not keep us from serving

@@ -9,7 +9,7 @@ from outlive.discovery.own_kind import TOKEN_VARIABLE
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.frontends.mcp.stdio.relay import Pipes, Relay
-from outlive.keeper.common.project import host_folder, project_root
+from outlive.kernel.project import host_folder, project_root
 from outlive.operations.tool_sets import TOOL_SETS, listed_tool_sets
 from outlive.protocols.mcp.project import passed_environment
 

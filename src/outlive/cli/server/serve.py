@@ -37,9 +37,9 @@ from outlive.discovery.ownership import Ownership
 from outlive.discovery.server import SELF_STARTED
 from outlive.discovery.server_lock import ServerLock
 from outlive.discovery.state_folder import layout_of, open_state_folder
-from outlive.keeper.common.kernel import set_dumpable
-from outlive.keeper.common.project import home_folder, working_folder
 from outlive.keeper.common.spawn import remember_soft_limit
+from outlive.kernel.calls import set_dumpable
+from outlive.kernel.project import home_folder, working_folder
 from outlive.server.http.listeners import Listeners
 from outlive.store.token_file import TokenFile
 

@@ -31,11 +31,11 @@ from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server_lock import HAND_OVER
 from outlive.discovery.state_folder import layout_of
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.folder_identity import moved_to
-from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.standard_files import keep_log_short
+from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
+from outlive.kernel.folder_identity import moved_to
+from outlive.kernel.locks import holder_of
 from outlive.observability.logs import logging_to
 from outlive.server.http.http_server import serving
 from outlive.server.http.listeners import Listeners, local_address

@@ -12,7 +12,7 @@ from outlive.config.services.env_file import parse_env_file
 from outlive.core.documents import MAX_TOML_BYTES, decode_text
 from outlive.core.errors import ConfigInvalid
 from outlive.files.documents import read_found, read_named
-from outlive.keeper.common.project import project_root, working_folder
+from outlive.kernel.project import project_root, working_folder
 from outlive.operations.services.declaration import ServiceRequest
 
 FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)

@@ -10,7 +10,7 @@ from outlive.cli.processes import connected, find_process, parse_tags, say_degra
 from outlive.cli.tables import needs_person, process_rows, service_sentence, shown_table
 from outlive.client import Client, OutliveError, ProcessInfo, StackInfo
 from outlive.core.identity import short_name
-from outlive.keeper.common.project import own_project
+from outlive.kernel.project import own_project
 
 
 @takes(

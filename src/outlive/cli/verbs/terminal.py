@@ -24,7 +24,7 @@ from outlive.cli.processes import connected, find_process
 from outlive.cli.tables import shown_table
 from outlive.client import Client, InvalidRequest, ProcessNotFound
 from outlive.core.identity import short_name
-from outlive.keeper.common.project import own_folder
+from outlive.kernel.project import own_folder
 
 _STILL_RUNS = 124  # as timeout(1), and as `outlive wait`
 _UNKNOWN = 125  # as `outlive run`: it cannot be known how it ended

@@ -31,7 +31,7 @@ from outlive.cli.tables import exit_status, outcome
 from outlive.client import Client, InvalidRequest, OutliveError, Process, ProcessInfo
 from outlive.core.durations import parse_duration
 from outlive.core.identity import PROCESS_VARIABLE
-from outlive.keeper.common.project import own_project
+from outlive.kernel.project import own_project
 
 _ASKED = 3
 _TOO_EARLY = 1

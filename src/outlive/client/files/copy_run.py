@@ -19,7 +19,7 @@ from outlive.discovery.config_paths import own_files
 from outlive.discovery.state_folder import layout_of
 from outlive.files.root import FileRoot
 from outlive.files.wall import Wall
-from outlive.keeper.common.project import working_folder
+from outlive.kernel.project import working_folder
 
 _TIMES = 5  # that a copy is opened anew which the server does not know any more: it was started again
 

@@ -25,7 +25,7 @@ from outlive.core.terminal import TerminalNote
 from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
-from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
+from outlive.kernel.processes import BOOT_ID, boottime_ns
 from outlive.operations.services.declaration import SERVICES_DOOR
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import ChangedLabels

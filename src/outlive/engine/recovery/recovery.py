@@ -21,7 +21,7 @@ from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable
-from outlive.keeper.common.kernel import BOOT_ID
+from outlive.kernel.processes import BOOT_ID
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry

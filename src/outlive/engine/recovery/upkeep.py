@@ -25,7 +25,7 @@ from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
 from outlive.engine.processes.process import read_clocks
 from outlive.engine.processes.process_table import ProcessTable
-from outlive.keeper.common.disk import Reserve
+from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.frames import decoded
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder

@@ -17,7 +17,7 @@ from outlive.core.values import dataclass, replace
 from outlive.engine.commands.named_files import NamedFiles, changed_file, look_at_files
 from outlive.engine.commands.resolver import Resolved
 from outlive.engine.starts.standing_file import StandingFile
-from outlive.keeper.common.project import project_identity, project_root
+from outlive.kernel.project import project_identity, project_root
 from outlive.policy.command_reader import Reading
 from outlive.policy.patterns import ProgramFile
 from outlive.policy.standing_approvals import also_runs, standing_approval

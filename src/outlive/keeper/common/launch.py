@@ -17,13 +17,13 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
-from outlive.keeper.common.disk import look_at
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.locks import failure_of, holder_of
 from outlive.keeper.common.program import open_program
-from outlive.keeper.common.sockets import connect_unix
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, PROGRAM_FLAG, keeper_argv, keeper_environment
+from outlive.kernel import sockets
+from outlive.kernel.disk import look_at
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.locks import failure_of, holder_of
+from outlive.kernel.sockets import connect_unix
 from outlive.protocols.keeper import CANNOT_START, decode_message, encode_message
 
 _FAILED_S = 5.0  # without a supervisor after one that could not start: longer than until the second one
@@ -104,7 +104,7 @@ def _wake(guardian: int) -> None:
     """Continue a guardian that a command has stopped: it has to start its supervisor, and no other one can
     begin.
     """
-    from outlive.keeper.common.kernel import wake  # noqa: PLC0415 - it loads ctypes, and a keeper runs mostly
+    from outlive.kernel.processes import wake  # noqa: PLC0415 - it loads ctypes, and a keeper runs mostly
 
     wake(guardian)
 

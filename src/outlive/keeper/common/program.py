@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
-from outlive.keeper.common.disk import Reserve
 from outlive.keeper.common.spawn import SHIM_VARIABLE
+from outlive.kernel.disk import Reserve
 
 _SAYS = b"outlive-runner "  # when it is asked for its version
 _PATIENCE_S = 5.0

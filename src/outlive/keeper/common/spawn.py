@@ -4,17 +4,12 @@ forking a large process.
 Shims are a program of their own (decision 126). The process that launches the keeper opens it
 (`common.program`), and each of the keeper's processes hands the open file to the next one.
 
-At a failpoint, `hit("shim.spawned")`, a test may kill the process. OUTLIVE_FAILPOINT="name@token-file" in the
-keeper's environment arms one. The token file is removed when the process dies, so its successor does not die
-at the same point again. Never armed in normal operation: then a call costs one comparison.
-
 Commands are started elsewhere: by their shims.
 """
 
 import fcntl
 import os
 import resource
-import signal
 import sys
 
 _ENTRY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
@@ -36,16 +31,9 @@ SHIM_VARIABLE = "OUTLIVE_KEEPER_SHIM"
 PROGRAM_FLAG = "--program-at="
 PROGRAM_AT = 3
 _ABOVE_A_SHIMS = 10  # the program's file lies above the descriptors that are put into a shim's places
-# In the command line of a process whose standard input is the supervisor's record lock (`common.lock_proof`).
+# In the command line of a process whose standard input is the supervisor's record lock (`kernel.lock_proof`).
 LOCK_FLAG = "--lock-at-0"
 _TEST_ONLY = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE", "TEST_RUN_OF_OUTLIVE")
-
-
-def python_words() -> list[str]:
-    """Return the words that start our Python again: it looks for no module in the working folder, and heeds
-    the environment's variables for Python only if this process does (`cli.main`).
-    """
-    return [sys.executable, *(["-E"] if sys.flags.ignore_environment else []), "-P"]
 
 
 def keeper_argv(role: str, state_dir: str, *flags: str) -> list[str]:
@@ -112,18 +100,3 @@ def take_handed_program() -> int:
             os.close(handed)  # it was left open for this process alone
             return program
     return -1
-
-
-# The name of the armed failpoint, and the token file.
-armed, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
-
-
-def hit(name: str) -> None:
-    """Die by SIGKILL if `name` is the one that is `armed` and its token file is still there."""
-    if name != armed:
-        return
-    try:
-        os.unlink(_TOKEN)
-    except FileNotFoundError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)

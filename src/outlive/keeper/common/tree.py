@@ -8,69 +8,15 @@ pid is never hit.
 When a tree is stopped, paused or resumed is decided by `supervisor.endings`, not here.
 """
 
-import contextlib
 import os
 import signal
 import time
 
-from outlive.core.identity import PROCESS_VARIABLE
-from outlive.keeper.common.kernel import stat_fields
+from outlive.kernel.processes import DEAD, STOPPED, descendants, has_in_mask, stat_fields
 
 _MAX_ROUNDS = 64  # walks: a tree that still forks after so many is one that forks as fast as it is stopped
 _EAGER_ROUNDS = 8  # the first walks, without a rest in between
 _ROUND_S = 0.0005  # of rest between the later ones
-DEAD = frozenset({b"Z", b"X"})
-_STOPPED = DEAD | {b"T", b"t"}
-
-
-def descendants(roots: list[int]) -> list[int]:
-    """Return the pids below `roots`, parents first, zombies included; the roots themselves are not listed.
-
-    Reads /proc/PID/task/TID/children, which may miss a child while the tree changes (proc(5)): callers
-    repeat.
-    """
-    found: list[int] = []
-    seen = set(roots)
-    pending = list(roots)
-    while pending:
-        for child in children(pending.pop()):
-            if child not in seen:
-                seen.add(child)
-                found.append(child)
-                pending.append(child)
-    return found
-
-
-def is_dead(pid: int) -> bool:
-    """Return whether a process is gone or a zombie."""
-    fields = stat_fields(pid)
-    return not fields or fields[0] in DEAD
-
-
-def children(pid: int) -> list[int]:
-    """Return the children of all threads of `pid`.
-
-    Every walk passes here.
-
-    Raises:
-        ValueError: `pid` is no process: 0 stands for one that is not known, and nothing would be found below.
-    """
-    if pid < 1:
-        raise ValueError(f"no tree begins at pid {pid}")
-    found: list[int] = []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return found
-    for thread in threads:
-        with contextlib.suppress(OSError):
-            fd = os.open(f"/proc/{pid}/task/{thread}/children", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                while chunk := os.read(fd, 65536):
-                    found += map(int, chunk.split())
-            finally:
-                os.close(fd)
-    return found
 
 
 def signal_one(pid: int, parents: set[int], number: int) -> bool:
@@ -139,36 +85,7 @@ def _may_run(pid: int) -> bool:
     either.
     """
     fields = stat_fields(pid)
-    if not fields or fields[0] in _STOPPED:
+    if not fields or fields[0] in DEAD | STOPPED:
         return False
-    return fields[0] != b"D" or not _has_pending_stop(pid)
-
-
-def _has_pending_stop(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            pending = [line for line in file if line.startswith((b"SigPnd:", b"ShdPnd:"))]
-    except OSError:
-        return True  # the process is gone
-    return any(int(line.split()[1], 16) & 1 << (signal.SIGSTOP - 1) for line in pending)
-
-
-def carriers_of(process_id: str) -> list[int]:
-    """Return the pids whose initial environment holds the id of a command.
-
-    Only for commands that lost their shim.
-    """
-    marker = f"{PROCESS_VARIABLE}={process_id}".encode()
-    carriers = []
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError):
-            fd = os.open(f"/proc/{name}/environ", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                raw = os.read(fd, 1 << 18)
-            finally:
-                os.close(fd)
-            if marker in raw.split(b"\0"):
-                carriers.append(int(name))
-    return carriers
+    pending = (has_in_mask(pid, name, signal.SIGSTOP) for name in (b"SigPnd", b"ShdPnd"))
+    return fields[0] != b"D" or not any(pending)

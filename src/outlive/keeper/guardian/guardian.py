@@ -20,21 +20,7 @@ import socket
 import time
 
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.folder_identity import claim_folder
-from outlive.keeper.common.kernel import (
-    become_subreaper,
-    find_ended,
-    set_dumpable,
-    stat_fields,
-    stopped_children,
-    wake,
-)
-from outlive.keeper.common.lock_proof import WatchedLock
-from outlive.keeper.common.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
 from outlive.keeper.common.spawn import (
-    hit,
     restore_soft_limit,
     spawn_keeper,
     take_handed_lock,
@@ -43,7 +29,15 @@ from outlive.keeper.common.spawn import (
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.guardian.server_starter import ServerStarter
 from outlive.keeper.guardian.shim_maker import ShimMaker
+from outlive.kernel import sockets
+from outlive.kernel.calls import become_subreaper, find_ended, set_dumpable, stopped_children
+from outlive.kernel.disk import Reserve
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import write_whole
+from outlive.kernel.folder_identity import claim_folder
+from outlive.kernel.lock_proof import WatchedLock
+from outlive.kernel.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
+from outlive.kernel.processes import stat_fields, wake
 from outlive.protocols.frames import ExitRecord, encode_exit
 
 _TICK_MS = 1000

@@ -8,7 +8,8 @@ import os
 import signal
 from collections.abc import Callable
 
-from outlive.keeper.common.spawn import LOCK_FLAG, hit
+from outlive.keeper.common.spawn import LOCK_FLAG
+from outlive.kernel.failpoints import hit
 
 SHIM_LINK = 3  # the descriptor that a shim's link to the supervisor has
 _PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")

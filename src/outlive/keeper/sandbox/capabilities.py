@@ -17,10 +17,10 @@ from outlive.core.command import Profile
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
-from outlive.keeper.common.locks import holder_of
 from outlive.keeper.common.spawn import PROGRAM_FLAG, keeper_argv, keeper_environment
 from outlive.keeper.sandbox.cgroups import find_limits
 from outlive.keeper.sandbox.steps import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
+from outlive.kernel.locks import holder_of
 from outlive.protocols.frames import SPEC_VERSION, encode_exec
 
 # Seconds for all attempts together; they usually take 0.06 s, a loaded machine takes longer.

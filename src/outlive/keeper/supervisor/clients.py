@@ -13,11 +13,11 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.callers import AcceptTurns, PeerProcess
 from outlive.keeper.supervisor.inputs import MAX_LENT_FDS
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
+from outlive.kernel import sockets
+from outlive.kernel.callers import AcceptTurns, PeerProcess
 from outlive.protocols.keeper import (
     DOORBELLS_PER_PACKET,
     RECORD,

@@ -25,9 +25,9 @@ import socket
 import termios
 from collections.abc import Callable
 
-from outlive.keeper.common import sockets
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
+from outlive.kernel import sockets
 
 _MAX_WAITING_BYTES = 4 << 20  # for one process; what would exceed it is refused
 # An input with much waiting gets a larger pipe: one of the usual 64 KiB would wake this process for each

@@ -16,10 +16,6 @@ import os
 import time
 from collections.abc import Callable, Collection
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.callers import Ancestry, Confinement, PeerProcess
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import start_ticks
 from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Doorbells, Handle, Lend
 from outlive.keeper.supervisor.endings.terminator import Terminator
@@ -28,6 +24,10 @@ from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.callers import Ancestry, Confinement, PeerProcess
+from outlive.kernel.disk import Reserve
+from outlive.kernel.processes import start_ticks
 from outlive.protocols.keeper import CauseCode, Flags
 
 _SLICE_S = 0.02  # spent on beginning stops in one turn: about a hundred stops on an idle machine

@@ -8,7 +8,7 @@ moment (decision 151).
   from the runner  prove OFFSET
   to the runner    proved         the byte is free until the next packet, or the end of the link
 
-On one machine `common.lock_proof` proves the same without a question.
+On one machine `kernel.lock_proof` proves the same without a question.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ import socket
 import struct
 from collections.abc import Callable
 
-from outlive.keeper.common import sockets
 from outlive.keeper.supervisor.loop import Loop, Timer
+from outlive.kernel import sockets
 
 # Is called with the first packet that is no question, its descriptors, which it owns then, and the pid of the
 # peer, which the kernel vouches for: it has sent the first packet of all. b"": the end of the link.

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
-from outlive.keeper.common.files import Journal, read_pid
-from outlive.keeper.common.kernel import BOOT_ID, start_ticks
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.output.pump import Pump
+from outlive.kernel.processes import BOOT_ID, start_ticks
+from outlive.kernel.state_files import Journal, read_pid
 from outlive.protocols.frames import PidRecord
 from outlive.protocols.keeper import RECORD, Phase
 

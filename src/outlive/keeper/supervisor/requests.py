@@ -12,7 +12,6 @@ import signal
 from collections.abc import Callable, Mapping
 
 from outlive.core.identity import id_to_bytes, is_process_id
-from outlive.keeper.common import sockets
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
 from outlive.keeper.supervisor.clients import ControlClient
 from outlive.keeper.supervisor.endings.terminator import Terminator
@@ -24,6 +23,7 @@ from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.launcher import Launcher, failed_start, known_start
+from outlive.kernel import sockets
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import CauseCode, Phase
 

@@ -8,9 +8,6 @@ import os
 import time
 from collections.abc import Callable
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.files import read_pid
-from outlive.keeper.common.kernel import boottime_ns
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
@@ -19,7 +16,10 @@ from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.output.pump import use_relay
 from outlive.keeper.supervisor.starts.container_links import take_birth
 from outlive.keeper.supervisor.starts.launcher import failed_start
+from outlive.kernel import sockets
 from outlive.kernel.files import write_once
+from outlive.kernel.processes import boottime_ns
+from outlive.kernel.state_files import read_pid
 from outlive.protocols.frames import ExitRecord, encode_exit
 from outlive.protocols.keeper import Phase
 

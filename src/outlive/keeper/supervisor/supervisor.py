@@ -14,11 +14,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import Journal, boot_of
-from outlive.keeper.common.kernel import BOOT_ID, become_subreaper, set_dumpable
-from outlive.keeper.common.lock_proof import open_pid_lock, take_pid_lock
-from outlive.keeper.common.locks import is_retired, note_failure, take_lock
 from outlive.keeper.common.spawn import take_handed_lock, take_handed_program
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
@@ -41,6 +36,12 @@ from outlive.keeper.supervisor.shim_events import ShimEvents
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.launcher import Launcher
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
+from outlive.kernel.calls import become_subreaper, set_dumpable
+from outlive.kernel.disk import Reserve
+from outlive.kernel.lock_proof import open_pid_lock, take_pid_lock
+from outlive.kernel.locks import is_retired, note_failure, take_lock
+from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.state_files import Journal, boot_of
 from outlive.protocols.keeper import CauseCode
 
 _LOCK_PATIENCE_S = 2.0  # a predecessor that was killed keeps its lock until the kernel has closed its files

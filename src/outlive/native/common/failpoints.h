@@ -1,4 +1,4 @@
-/* What tests set. Places where one may kill this process, as src/outlive/keeper/common/spawn.py has them:
+/* What tests set. Places where one may kill this process, as src/outlive/kernel/failpoints.py has them:
    armed by OUTLIVE_FAILPOINT="name@token-file", whose file is consumed, so that the successor does not die at
    the same place. And what the machine pretends to lack: OUTLIVE_DEGRADE, a list of words. */
 #ifndef OUTLIVE_COMMON_FAILPOINTS_H

@@ -24,7 +24,7 @@ struct shim {
     const char *state_folder;
     dev_t device; /* of the state folder when we began, */
     ino_t inode;  /* 0 where it could not be looked at, */
-    char identity[IDENTITY_BYTES]; /* and the beginning of its file (keeper/common/folder_identity.py), "" without one */
+    char identity[IDENTITY_BYTES]; /* and the beginning of its file (kernel/folder_identity.py), "" without one */
     bool must_look;           /* look for ended children: SIGCHLD came, or an end could not be recorded yet */
     bool is_batch_scheduled;  /* wakes without interrupting other processes; its commands do not */
 

@@ -258,7 +258,7 @@ static const char *place_of(const struct start *start, char at_step[MOST_PLACE])
 }
 
 /* Any server of our user sees by this name, in /proc/PID/stat, that its caller lives below a shim, and below which
-   (keeper/common/callers.py). No command can change it: only a process itself can (proc_pid_comm(5)). */
+   (kernel/callers.py). No command can change it: only a process itself can (proc_pid_comm(5)). */
 static void take_name(const struct shim *shim)
 {
     size_t skipped = shim->folder_length > SHORT_NAME ? shim->folder_length - SHORT_NAME : 0;

@@ -114,7 +114,7 @@ static enum proof is_as_free_as_we(pid_t pid)
 }
 
 /* Return whether the process that connected is of our user, holds the record lock of the open file `lock`, may gain
-   privileges if we may, and lives. The reasons are in src/outlive/keeper/common/lock_proof.py. */
+   privileges if we may, and lives. The reasons are in src/outlive/kernel/lock_proof.py. */
 static enum proof holds_lock(int link, int lock)
 {
     uid_t uid = 0;

@@ -23,7 +23,7 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass
 from outlive.engine import Engine
-from outlive.keeper.common.disk import Reserve
+from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
 from outlive.observability.notify.notice import DiskNotice, ProcessNotice
 from outlive.protocols.frames import decoded

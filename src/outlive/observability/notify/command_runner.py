@@ -19,8 +19,8 @@ from pathlib import Path
 # Run by its path: neither site packages nor the environment decide what is imported.
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
-from outlive.keeper.common.kernel import become_subreaper
-from outlive.keeper.common.tree import children
+from outlive.kernel.calls import become_subreaper
+from outlive.kernel.processes import children
 
 _STDIN = 0
 _TAIL_BYTES = 4096  # of stderr: its last line is among them

@@ -29,11 +29,12 @@ from outlive.core.identity import PROCESS_VARIABLE, short_name
 from outlive.core.layout import VARIABLE, Layout
 from outlive.core.values import dataclass
 from outlive.engine.processes.groups import StartSlots
-from outlive.keeper.common.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
-from outlive.keeper.common.files import read_pid
-from outlive.keeper.common.kernel import BOOT_ID, start_ticks, stat_fields
-from outlive.keeper.common.locks import holder_of
-from outlive.server.access.socket_table import Address, Holders, SocketOwner, SocketTable, is_held_by
+from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
+from outlive.kernel.locks import holder_of
+from outlive.kernel.processes import BOOT_ID, environment_of, start_ticks, stat_fields
+from outlive.kernel.socket_tables import Address, SocketOwner, SocketTable
+from outlive.kernel.state_files import read_pid
+from outlive.server.access.holders import Holders, is_held_by
 
 # A read of another process's memory can block for ever and then keeps one thread; the queue goes on with the
 # others.
@@ -430,9 +431,5 @@ def _served_by(pids: Collection[int], folders: Mapping[str, str]) -> str | None:
 
 
 def _environment_of(pid: int) -> bytes | None:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            raw = file.read(_MAX_ENVIRONMENT)
-    except OSError:
-        return None
-    return raw if _is_alive(pid) else None
+    raw = environment_of(pid, _MAX_ENVIRONMENT)
+    return raw if raw is not None and _is_alive(pid) else None

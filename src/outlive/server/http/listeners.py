@@ -14,8 +14,8 @@ from typing import Self
 
 from outlive.core.errors import ConfigInvalid
 from outlive.core.values import dataclass, field
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.sockets import listen_unix
+from outlive.kernel.disk import Reserve
+from outlive.kernel.sockets import listen_unix
 
 # Clients that connect while the server still imports, or gets no processor time, wait in the backlog. When it
 # is full, the kernel drops their packets, and after a while the connection. The kernel's cap,

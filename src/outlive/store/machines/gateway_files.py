@@ -2,7 +2,7 @@
 owner only.
 
 The folder is there while a server has been joined: by it the keeper knows that a server is wanted
-(`keeper.common.server_marks`). Blocking: run it in a thread.
+(`kernel.server_marks`). Blocking: run it in a thread.
 """
 
 import contextlib

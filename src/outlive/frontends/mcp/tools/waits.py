@@ -21,6 +21,7 @@ from outlive.core.values import dataclass
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
+from outlive.kernel.socket_tables import is_listening
 from outlive.protocols.mcp.hosts import NO_LIMIT_S, host_of
 from outlive.protocols.mcp.lean import WaitFor
 from outlive.protocols.output.awaited import AwaitedText
@@ -40,7 +41,6 @@ class WaitEnd:
     came: str = ""
 
 
-_LISTEN = "0A"  # the state's number in /proc/net/tcp (include/net/tcp_states.h)
 _LOOK_S = 0.1  # a port has no event; ten looks a second cost a hundredth of a core
 _NOTHING = WaitFor()
 # A server has said that it is ready, or a start has failed and waits for files to change: both fall silent.
@@ -52,19 +52,6 @@ _HELD_BYTES = 4096  # of looked through output, in which a wished text may have 
 _WORD_PART = re.compile(rb"\A\w+")
 _FAILED = "it has reported an error and fell silent"
 _MOST_WISHED = 40  # characters of a wished text that a header names: its caller knows the rest
-
-
-def is_listening(port: int) -> bool:
-    """Tell whether anything on this machine listens on a TCP port; reads /proc, and never connects to it."""
-    # proc_net_tcp: address and port in hexadecimal digits, the port last.
-    wanted = f":{port:04X}"
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(table, encoding="ascii") as file:
-            for row in file:
-                words = row.split(maxsplit=4)
-                if len(words) > 3 and words[3] == _LISTEN and words[1].endswith(wanted):
-                    return True
-    return False
 
 
 async def until_answerable(

@@ -14,17 +14,17 @@ import signal
 import time
 from collections.abc import Callable
 
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import read_end
-from outlive.keeper.common.kernel import BOOT_ID, boottime_ns
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.sandbox.cgroups import ran_out_of_memory, remove_groups
 from outlive.keeper.supervisor.endings.terminator import Terminator
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.output.pump import Pump
+from outlive.kernel.disk import Reserve
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import write_once, write_whole
+from outlive.kernel.processes import BOOT_ID, boottime_ns
+from outlive.kernel.state_files import read_end
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, DoneRecord, Flags, Phase, to_json
 

@@ -16,26 +16,27 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets, tree
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.files import read_end, read_exit, read_pid
-from outlive.keeper.common.kernel import (
-    BOOT_ID,
-    boottime_ns,
-    exit_status_of_zombie,
-    find_ended,
-    open_pidfd,
-    pidfd_exit_status,
-    start_ticks,
-    stat_fields,
-)
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.keeper.supervisor.starts.launcher import known_start
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.calls import find_ended, pidfd_exit_status
+from outlive.kernel.disk import Reserve
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, write_whole
+from outlive.kernel.processes import (
+    BOOT_ID,
+    boottime_ns,
+    carriers_of,
+    children,
+    exit_status_of_zombie,
+    open_pidfd,
+    start_ticks,
+    stat_fields,
+)
+from outlive.kernel.state_files import read_end, read_exit, read_pid
 from outlive.protocols.frames import (
     ExitRecord,
     PidRecord,
@@ -123,7 +124,7 @@ class Orphans:
         if ended is not None:
             self._tell(process, ended)
             return
-        carriers = tree.carriers_of(process.process_id)
+        carriers = carriers_of(process.process_id)
         leaders = [pid for pid in carriers if (fields := stat_fields(pid)) and int(fields[3]) == pid]
         if leaders:
             pid = min(leaders)
@@ -319,7 +320,7 @@ class Reaper:
         except ChildProcessError:
             return
         claimed = self._claimed()
-        for pid in tree.children(os.getpid()):
+        for pid in children(os.getpid()):
             fields = stat_fields(pid)
             if not fields or fields[0] != b"Z" or pid in claimed:
                 continue

@@ -14,10 +14,6 @@ from collections.abc import Callable
 from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
-from outlive.keeper.common import sockets
-from outlive.keeper.common.files import Journal, boot_of, read_end, read_journal, read_pid
-from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, open_pidfd, start_ticks, wake
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.endings.exit_handler import EXIT_FLAGS, ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
@@ -28,7 +24,11 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.launcher import open_logs, remembered_spec
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, read_small, set_aside
+from outlive.kernel.processes import BOOT_ID, boottime_ns, open_pidfd, start_ticks, wake
+from outlive.kernel.state_files import Journal, boot_of, read_end, read_journal, read_pid
 from outlive.protocols.frames import IDX, PidRecord, decoded
 from outlive.protocols.keeper import Flags, Phase, decode_done, decode_stop
 

@@ -13,14 +13,14 @@ import signal
 import time
 from collections.abc import Callable
 
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import boottime_ns
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.kernel.disk import Reserve
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import write_whole
+from outlive.kernel.processes import boottime_ns
 from outlive.protocols.keeper import CauseCode, Phase
 
 _KILL_ROUND_S = 0.005  # until the second round, for what the first has missed

@@ -11,10 +11,19 @@ import time
 from collections.abc import Callable
 
 from outlive.keeper.common import tree
-from outlive.keeper.common.disk import Reserve
-from outlive.keeper.common.kernel import open_pidfd, start_ticks, stat_fields, wake
 from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
+from outlive.kernel.processes import (
+    DEAD,
+    carriers_of,
+    descendants,
+    is_dead,
+    open_pidfd,
+    start_ticks,
+    stat_fields,
+    wake,
+)
 from outlive.protocols.frames import decoded
 from outlive.protocols.keeper import Phase
 
@@ -43,12 +52,12 @@ class TreeControl:
         if process.shim is not None:
             wake(process.shim.pid)
         fields = stat_fields(process.pid) if process.pid and process.phase < Phase.EXITED else []
-        is_running = bool(fields) and int(fields[19]) == process.ticks and fields[0] not in tree.DEAD
+        is_running = bool(fields) and int(fields[19]) == process.ticks and fields[0] not in DEAD
         members = [process.pid] if is_running else []
         if process.shim is not None and not process.is_orphan:
             # In a container a shim has no number of ours before its command was born.
             return [process.shim.pid] if process.shim.pid else [], members
-        carriers = tree.carriers_of(process.process_id)
+        carriers = carriers_of(process.process_id)
         members += [pid for pid in carriers if pid not in members]
         if init := _init_of(process):  # its namespace ends with it, whatever its processes' environment says
             members.append(init)
@@ -60,7 +69,7 @@ class TreeControl:
         A tree that did not settle is tried again by the caller's repeat.
         """
         roots, members = self.roots(process)
-        if not members and not tree.descendants(roots):
+        if not members and not descendants(roots):
             return False
         tree.freeze(roots, extra=members)
         with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
@@ -122,7 +131,7 @@ class TreeControl:
             return
         process.held_since = process.held_since or time.monotonic()
         is_held = time.monotonic() - process.held_since >= after_s
-        if is_held and all(map(tree.is_dead, tree.descendants([shim.pid]))):
+        if is_held and all(map(is_dead, descendants([shim.pid]))):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(shim.pid, signal.SIGKILL)  # its link is open, so the pid is still its own
 
@@ -139,8 +148,8 @@ class TreeControl:
         """
         init = _init_of(process)
         return sum(
-            pid != init and not tree.is_dead(pid) and not _is_copier(pid)
-            for pid in tree.descendants(self.roots(process)[0])
+            pid != init and not is_dead(pid) and not _is_copier(pid)
+            for pid in descendants(self.roots(process)[0])
         )
 
 

@@ -10,9 +10,9 @@ import contextlib
 import os
 from collections.abc import Callable
 
-from outlive.keeper.common.kernel import punch_hole
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output.pump import Pump
+from outlive.kernel.calls import punch_hole
 from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.frames import decode_gaps, decode_idx, decoded
 from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_unbound

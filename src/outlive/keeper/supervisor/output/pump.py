@@ -23,14 +23,14 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import STREAM_FILES
-from outlive.keeper.common import sockets
-from outlive.keeper.common.disk import FULL, Reserve
-from outlive.keeper.common.kernel import has_no_writer, unread_bytes
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
 from outlive.keeper.supervisor.output.round_robin import RoundRobin
+from outlive.kernel import sockets
+from outlive.kernel.calls import has_no_writer, unread_bytes
+from outlive.kernel.disk import FULL, Reserve
+from outlive.kernel.failpoints import hit
 from outlive.protocols.frames import IdxRecord
 from outlive.protocols.keeper import Flags, Phase
 

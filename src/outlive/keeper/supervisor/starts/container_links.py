@@ -20,15 +20,15 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
-from outlive.keeper.common.kernel import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, in_memory, lost_of, open_ends
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import read_small
+from outlive.kernel.processes import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
 from outlive.protocols.frames import pid_line
 
 _RETRY_S = 0.01  # until a busy runner is connected to again

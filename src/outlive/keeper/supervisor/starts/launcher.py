@@ -14,10 +14,6 @@ from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
-from outlive.keeper.common import sockets
-from outlive.keeper.common.disk import FULL, look_at
-from outlive.keeper.common.files import Journal, read_end, read_pid
-from outlive.keeper.common.spawn import hit
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import PassedStdin
 from outlive.keeper.supervisor.loop import Loop
@@ -34,7 +30,11 @@ from outlive.keeper.supervisor.process_table import ManagedProcesses
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
+from outlive.kernel import sockets
+from outlive.kernel.disk import FULL, look_at
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import read_all, set_aside, write_prepared
+from outlive.kernel.state_files import Journal, read_end, read_pid
 from outlive.protocols.frames import WITHDRAWN
 from outlive.protocols.keeper import decode_spec, stored_spec
 

@@ -13,10 +13,10 @@ import time
 from collections import deque
 
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import spread_folders
-from outlive.keeper.common.sockets import listen_unix
 from outlive.keeper.supervisor.loop import Loop
+from outlive.kernel.calls import spread_folders
 from outlive.kernel.files import remove_folder
+from outlive.kernel.sockets import listen_unix
 
 # Written during a start or an end, when there is no time to make a file; as long as they are empty they are
 # no records.

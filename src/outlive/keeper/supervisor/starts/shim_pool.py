@@ -15,13 +15,13 @@ from functools import partial
 from typing import Protocol
 
 from outlive.core.layout import Layout
-from outlive.keeper.common import sockets
-from outlive.keeper.common.kernel import wake
-from outlive.keeper.common.locks import holder_of, retire_lock
 from outlive.keeper.common.spawn import spawn_keeper
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
+from outlive.kernel import sockets
+from outlive.kernel.locks import holder_of, retire_lock
+from outlive.kernel.processes import wake
 
 _RECONNECT_S = 0.01  # between two attempts to reach the guardian
 _RESPAWN_EVERY = 25  # attempts: a guardian takes 30 ms to take its lock, more on a busy machine

@@ -5,7 +5,7 @@ being taken, so asking never makes another process's attempt fail.
 
 A lock file holds the holder's pid and, in its second line, its start time: a pid is reused, the two together
 are not. A process that must know the holder for certain must not believe the file, which every process of our
-user can write; it asks `common.lock_proof`.
+user can write; it asks `kernel.lock_proof`.
 
 A supervisor that leaves for good marks its lock as retired. What was being started meanwhile must not go on
 then: a guardian that has no lock yet, a supervisor that waits for this one. Only a launch by a client removes
@@ -46,7 +46,7 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
         os.close(fd)
         return None
     # Imported here because it loads ctypes, and most commands of the command line take no lock.
-    from outlive.keeper.common.kernel import start_ticks  # noqa: PLC0415 - as above
+    from outlive.kernel.processes import start_ticks  # noqa: PLC0415 - as above
 
     pid = os.getpid()
     lines = b"%-10d\n%d\n" % (pid, start_ticks(pid))

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from outlive.keeper.common.callers import Ancestry
+from outlive.kernel.callers import Ancestry
 from tests.attacks.attacking import NOBODY, needs_second_user
 
 # Prints the pid of a process that is N generations below a leader of a POSIX session, and waits there.

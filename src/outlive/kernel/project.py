@@ -41,7 +41,7 @@ def project_identity(root: str) -> str:
     Ordinary work changes none of it (commits, branches, pulls, `git gc`); a clone, a copy or a restored
     backup in the same place has another one. Blocks.
     """
-    from outlive.keeper.common.kernel import birth_ns  # noqa: PLC0415 - ctypes: only the server asks this
+    from outlive.kernel.calls import birth_ns  # noqa: PLC0415 - ctypes: only the server asks this
 
     parts = []
     for path in (root, *(os.path.join(root, mark) for mark in _MARKS)):

@@ -9,8 +9,8 @@ import os
 
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
-from outlive.keeper.common.kernel import BOOT_ID
 from outlive.kernel.files import read_small
+from outlive.kernel.processes import BOOT_ID
 from outlive.protocols.frames import decoded
 
 

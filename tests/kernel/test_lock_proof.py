@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common import sockets
-from outlive.keeper.common.kernel import start_ticks
-from outlive.keeper.common.lock_proof import open_pid_lock, pid_of_holder, take_pid_lock
-from outlive.keeper.common.locks import holder_of, take_lock
+from outlive.kernel import sockets
+from outlive.kernel.lock_proof import open_pid_lock, pid_of_holder, take_pid_lock
+from outlive.kernel.locks import holder_of, take_lock
+from outlive.kernel.processes import start_ticks
 
 # The judge is a process of its own: how it asks the kernel is settled when it loads.
 _JUDGE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from outlive.keeper.common import sockets
-from outlive.keeper.common.lock_proof import is_bound, is_lock_holder
-from outlive.keeper.common.lock_proof import open_pid_lock
+from outlive.kernel import sockets
+from outlive.kernel.lock_proof import is_bound, is_lock_holder
+from outlive.kernel.lock_proof import open_pid_lock
 lock = open_pid_lock(sys.argv[2])
 listener = sockets.listen_unix(sys.argv[3])
 listener.setblocking(True)
@@ -35,7 +35,7 @@ for line in sys.stdin:
     print(is_lock_holder(connection, lock, may_be_bound=is_bound(os.getpid())), flush=True)
     connection.close()
 """
-_SOURCE = str(Path(sockets.__file__).parents[3])
+_SOURCE = str(Path(sockets.__file__).parents[2])
 _LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 _PRCTL = ctypes.CDLL(None).prctl
 _PR_SET_NO_NEW_PRIVS = 38

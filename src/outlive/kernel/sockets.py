@@ -9,11 +9,12 @@ What a packet means is decided by the protocols (`protocols.keeper`, `native/shi
 import contextlib
 import errno
 import os
-import select
 import socket
 import stat
 import struct
 from collections.abc import Iterator, Sequence
+
+from outlive.kernel.processes import has_exited
 
 _SUN_PATH_BYTES = 107
 _MAX_FDS = 16
@@ -161,13 +162,6 @@ def peer_pidfd(connection: socket.SocketType) -> int | None:
         os.close(pidfd)
         raise ProcessLookupError(errno.ESRCH, "the peer has exited")
     return pidfd
-
-
-def has_exited(pidfd: int) -> bool:
-    """Return whether the process that a pidfd stands for has exited, reaped or not (pidfd_open(2))."""
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def send(connection: socket.SocketType, message: bytes, fds: Sequence[int] = ()) -> bool:

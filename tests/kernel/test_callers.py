@@ -12,7 +12,7 @@ import pytest
 # What listens, in a process of its own, because the kernel's gifts are looked at when the module is imported.
 _LISTENER = """
 import socket, sys, time
-from outlive.keeper.common.callers import AcceptTurns, PeerProcess
+from outlive.kernel.callers import AcceptTurns, PeerProcess
 listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 listener.bind(sys.argv[1])
 listener.listen()

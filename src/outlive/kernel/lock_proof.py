@@ -19,7 +19,7 @@ Two gaps remain. Before Linux 6.5 only the peer's pid at the time of connecting 
 died since, and the lock's holder has got its pid, the peer passes. Where /proc hides NoNewPrivs (hidepid),
 the lock alone decides.
 
-`common.locks` holds the lock that makes sure there is only one supervisor; this module only proves which
+`kernel.locks` holds the lock that makes sure there is only one supervisor; this module only proves which
 process it is.
 """
 
@@ -29,9 +29,9 @@ import os
 import socket
 import struct
 
-from outlive.keeper.common.kernel import wake
-from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
 from outlive.kernel.files import read_small
+from outlive.kernel.processes import has_exited, wake
+from outlive.kernel.sockets import peer_of, peer_pidfd
 
 _FLOCK = struct.Struct("hhqqi")  # struct flock of fcntl(2): kind, whence, start, length, pid
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

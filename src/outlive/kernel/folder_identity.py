@@ -26,10 +26,10 @@ from outlive import FORMAT, __version__
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import is_process_id
 from outlive.core.layout import VARIABLE, Layout
-from outlive.keeper.common.files import read_end, read_journal
-from outlive.keeper.common.locks import holder_of
-from outlive.keeper.common.spawn import hit
+from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, read_head, sync_file, sync_folder, write_prepared, write_whole
+from outlive.kernel.locks import holder_of
+from outlive.kernel.state_files import read_end, read_journal
 from outlive.protocols.frames import COPIED, ExitRecord, decode_identity, encode_exit, encode_identity
 
 
@@ -167,7 +167,7 @@ class _Identity:
     def new(cls, folder: os.stat_result) -> "_Identity":
         """Return one for a folder that stands where it is now; two folders never get the same id."""
         # Imported here because it loads ctypes, which a process that finds an identity never needs.
-        from outlive.keeper.common.kernel import BOOT_ID  # noqa: PLC0415 - as above
+        from outlive.kernel.processes import BOOT_ID  # noqa: PLC0415 - as above
 
         return cls(os.urandom(16).hex(), folder.st_dev, folder.st_ino, BOOT_ID)
 

@@ -18,34 +18,17 @@ What a caller may do is decided elsewhere (`supervisor.requests` and the server)
 process it is.
 """
 
-import errno
 import os
 import socket
-import struct
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 
-from outlive.keeper.common.kernel import read_proc, start_ticks, status_value
-from outlive.keeper.common.sockets import has_exited, peer_of, peer_pidfd
+from outlive.kernel.processes import has_exited, read_proc, sockets_of, start_ticks, status_number
+from outlive.kernel.socket_tables import other_end
+from outlive.kernel.sockets import peer_of, peer_pidfd
 
-# The kernel interface that names the socket at the other end: linux/netlink.h, linux/sock_diag.h,
-# linux/unix_diag.h.
-_NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
-_UNIX_DIAG_PEER, _SHOW_PEER, _ALL_STATES = 2, 4, 0xFFFFFFFF
-_HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
-_REQUEST = struct.Struct("=BBHIII8s")  # struct unix_diag_req
-_MESSAGE_BYTES = 16  # struct unix_diag_msg
-_ATTRIBUTE = struct.Struct("=HH")  # struct rtattr
-_INODE = struct.Struct("=I")
-_NO_COOKIE = b"\xff" * 8
-_MAX_PACKET = 8192  # bytes: far more than an answer about one socket takes
-_SOCKET = "socket:["
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # the unit of start times in /proc/PID/stat
 _BESIDE_TICKS = _TICKS_A_SECOND // 2  # half a second, see `AcceptTurns`
-# Lets a test pretend that the kernel lacks sock_diag(7): OUTLIVE_DEGRADE=unix_diag in the environment.
-_HAS_UNIX_DIAG = "unix_diag" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
-# Errors that say something about us (no descriptors, no memory) and nothing about the peer.
-_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class PeerProcess:
@@ -86,7 +69,7 @@ class PeerProcess:
             pidfd = peer_pidfd(connection)
             # Before Linux 6.5: the pid has to be tied to this connection in another way.
             if pidfd is None:
-                inode = _other_end(connection)
+                inode = other_end(connection)
                 pidfd = os.pidfd_open(pid) if pid > 0 else -1
                 if pidfd >= 0 and not (inode and _shows_descriptors(pid)):
                     # The other end cannot be seen: the start time decides.
@@ -161,58 +144,6 @@ def _shows_descriptors(pid: int) -> bool:
     return os.access(f"/proc/{pid}/fd", os.R_OK)
 
 
-def sockets_of(pid: int) -> Iterator[int]:
-    """Yield for each descriptor of a process its socket's inode, 0 for what is no socket (proc_pid_fd(5)): 2
-    us each.
-    """
-    try:
-        with os.scandir(f"/proc/{pid}/fd") as entries:
-            for entry in entries:
-                yield _socket_inode(entry.path)
-    except OSError:  # another user's process, or one that is gone
-        return
-
-
-def _socket_inode(path: str) -> int:
-    try:
-        target = os.readlink(path)
-    except OSError:
-        return 0
-    return int(target[len(_SOCKET) : -1]) if target.startswith(_SOCKET) else 0
-
-
-def _other_end(connection: socket.SocketType) -> int:
-    """Return the inode of the socket at a connection's other end (sock_diag(7)), 0 where the kernel does not
-    name it.
-    """
-    if not _HAS_UNIX_DIAG:
-        return 0
-    request = _REQUEST.pack(
-        socket.AF_UNIX, 0, 0, _ALL_STATES, os.fstat(connection.fileno()).st_ino, _SHOW_PEER, _NO_COOKIE
-    )
-    head = _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 1, 0)
-    try:
-        with socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG) as netlink:
-            netlink.settimeout(0.0)  # no waiting: the kernel has put its answer there before `send` returns
-            netlink.send(head + request)
-            packet = netlink.recv(_MAX_PACKET)
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise
-        return 0
-    # An answer of another kind is an error message: the kernel has no unix_diag, or the socket is gone.
-    if _HEADER.unpack_from(packet)[1] != _SOCK_DIAG_BY_FAMILY:
-        return 0
-    # Attributes follow the message, each aligned to 4 bytes (netlink(7)); the peer's inode is one of them.
-    at = _HEADER.size + _MESSAGE_BYTES
-    while at + _ATTRIBUTE.size < len(packet):
-        length, kind = _ATTRIBUTE.unpack_from(packet, at)
-        if kind == _UNIX_DIAG_PEER:
-            return int(_INODE.unpack_from(packet, at + _ATTRIBUTE.size)[0])
-        at += max(4, length + 3 & ~3)
-    return 0
-
-
 # Deeper than any real tree; the walk must end even when the chain changes while it is walked.
 _MAX_DEPTH = 256
 _MAX_KNOWN = 4096  # remembered judgements; the oldest is forgotten first, and is only judged once more
@@ -242,7 +173,7 @@ class Confinement:
     @classmethod
     def of(cls, pid: int) -> "Confinement":
         """Read it; never blocks."""
-        filters = status_value(pid, b"Seccomp_filters") or 0  # no such line before Linux 5.9
+        filters = status_number(pid, b"Seccomp_filters") or 0  # no such line before Linux 5.9
         return cls(filters, _limit_of_locks(pid), tuple(_namespace(pid, kind) for kind in _NAMESPACES))
 
     def beyond(self, other: "Confinement") -> str | None:
@@ -290,7 +221,7 @@ class Ancestor:
         """The end of the process id of the command whose shim this is, of a keeper of our user; else ""."""
         if not self.name.startswith(_SHIM_PREFIX):
             return ""
-        if status_value(self.pid, b"Uid") not in {None, os.getuid()}:
+        if status_number(self.pid, b"Uid") not in {None, os.getuid()}:
             return ""
         return self.name.removeprefix(_SHIM_PREFIX).decode("ascii", "replace")
 
