@@ -15,6 +15,7 @@ from outlive.core.hints import MEANINGS
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS
 from outlive.frontends.rest.problems import HTTP_SLUGS
+from outlive.operations.answers import Chunk, GapView
 from outlive.operations.schemas import member_names
 from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
@@ -130,25 +131,17 @@ class SentMember(typing.NamedTuple):
     note: str
 
 
-def sent_members(declared: Any) -> dict[str, SentMember]:  # noqa: ANN401 -- a TypedDict
-    """Return the members of a declaration of `protocols.jsonrpc.members`, in its order."""
-    definitions = msgspec.json.schema(declared)["$defs"]
+def sent_members(declared: type[msgspec.Struct]) -> dict[str, SentMember]:
+    """Return the members of a declared answer or notification, in its order."""
+    # Pieces of output are named by reference only, so msgspec does not find them by itself.
+    _, definitions = msgspec.json.schema_components((declared, Chunk, GapView), ref_template="#/$defs/{name}")
     schema = definitions[declared.__name__]
-    names = [*typing.get_type_hints(declared)]
-    return _sent(schema, definitions, names, frozenset(schema["required"]))
+    return _sent(schema, definitions, [*schema["properties"]], frozenset(schema.get("required", ())))
 
 
 def result_members(method: str) -> dict[str, SentMember]:
-    """Return the members of a method's result.
-
-    What a terminal answers is declared for the tool of its name (promise S3.6).
-    """
-    declared = METHODS[method].result
-    if declared is not None:
-        return sent_members(declared)
-    schema: Any = next(tool.output for tool in TERMINAL_TOOLS if tool.name == method)
-    names = [*schema["properties"]]
-    return _sent(schema, {}, names, frozenset(names) - {"redacted"})
+    """Return the members of a method's result."""
+    return sent_members(METHODS[method].result)
 
 
 def _sent(
@@ -156,7 +149,12 @@ def _sent(
 ) -> dict[str, SentMember]:
     return {
         name: SentMember(
-            _kind(told := schema["properties"][name], definitions), name in required, _note(told)
+            # One that need not be there is left out rather than null.
+            _kind(told := schema["properties"][name], definitions).removesuffix(
+                "" if name in required else " or null"
+            ),
+            name in required,
+            _note(told),
         )
         for name in sorted(names, key=lambda one: one not in required)
     }

@@ -15,7 +15,7 @@ from outlive.core.events import Event, ProcessRemoved
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.engine import Engine
-from outlive.operations.answers import RetentionRule
+from outlive.operations.answers import DiskRequest, RetentionRule
 from outlive.store.folder import bytes_on_disk
 from outlive.store.retention import Retention
 from outlive.store.search.log_index import key_of
@@ -128,7 +128,7 @@ async def test_an_index_counts_as_a_part_of_what_a_process_keeps(own_house: Hous
         beside = sum(bytes_on_disk(str(folder / "index")) for folder in folders)
         after = await _size_rule(engine)
         assert (after.used, after.processes, after.bytes) == (6_000_000 + beside, 1, 3_000_000 + beside // 2)
-        assert (await engine.disk_usage.look("me")).bytes >= after.used
+        assert (await engine.disk_usage.answer(DiskRequest(), ME)).bytes >= after.used
     async with (
         an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05),
         asyncio.timeout(20),
@@ -139,4 +139,6 @@ async def test_an_index_counts_as_a_part_of_what_a_process_keeps(own_house: Hous
 
 
 async def _size_rule(engine: Engine) -> RetentionRule:
-    return next(one for one in (await engine.disk_usage.look("me")).retention if one.rule == "size")
+    return next(
+        one for one in (await engine.disk_usage.answer(DiskRequest(), ME)).retention if one.rule == "size"
+    )

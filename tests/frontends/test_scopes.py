@@ -9,7 +9,7 @@ from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.door import RestSettings
-from outlive.frontends.rest.reports import healthz
+from outlive.frontends.rest.probes import healthz
 from outlive.frontends.rest.routes import RestRoute
 from outlive.frontends.rest.service import ROUTES, RestService
 from outlive.operations.table import OPERATIONS
@@ -88,9 +88,9 @@ def test_every_tool_has_a_scope_and_what_is_said_to_only_read_needs_no_more() ->
 def test_every_rest_route_has_the_scope_of_its_operation() -> None:
     service = RestService(cast("Engine", None), RestSettings(version="1"))  # nothing is asked of it
     for route in ROUTES:
-        assert route.operation is not None
+        assert route.operation
         assert route.scope is OPERATIONS[route.operation].scope
-    forgotten = RestRoute("GET", "/v1/new", None, healthz)
+    forgotten = RestRoute("GET", "/v1/new", "", healthz)
     assert forgotten.scope is Scope.ADMIN, "a route without an operation is closed"
     for (method, path), scope in service.routes().items():
         if path.startswith(_FOR_ADMINS) or (path.startswith("/v1/nodes") and method != "GET"):

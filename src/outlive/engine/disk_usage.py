@@ -13,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
+from outlive.core.process import Owner
 from outlive.engine.queries import Queries
 from outlive.engine.recovery.upkeep import Upkeep
-from outlive.operations.answers import DiskShare, DiskUsageAnswer, ProjectShare, RetentionRule
+from outlive.operations.answers import DiskRequest, DiskShare, DiskUsageAnswer, ProjectShare, RetentionRule
 from outlive.store.retention import Candidate, Retention, RetentionClock, judge
 from outlive.store.rows import ProcessFilter
 
@@ -33,14 +34,14 @@ class DiskUsage:
         self._rule = rule
         self._queries = queries
 
-    async def look(self, principal: str) -> DiskUsageAnswer:
-        """Return what a principal's processes take now.
+    async def answer(self, _asked: DiskRequest, by: Owner) -> DiskUsageAnswer:
+        """Return what the caller's processes take now.
 
         Raises:
             OutliveError: The registry does not answer, or the folder is gone.
         """
         await self._queries.known()
-        known = await self._all_of(principal)
+        known = await self._all_of(by.principal)
         places, own_bytes = await asyncio.to_thread(self._measure, known)
         clock, candidates = await self._upkeep.candidates()
         retention = await asyncio.to_thread(

@@ -17,6 +17,7 @@ import msgspec
 from outlive.config import EffectiveSetting
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
+from outlive.core.process import Owner
 from outlive.engine.queries import Queries
 from outlive.engine.span_counts import SpanCounts
 from outlive.engine.starts.start_queue import StartQueue
@@ -65,13 +66,13 @@ class Reports:
             for one in effective
         )
 
-    async def answer(self, principal: str, asked: ReportRequest) -> ReportAnswer:
+    async def answer(self, asked: ReportRequest, by: Owner) -> ReportAnswer:
         """Answer one of `operations.reports.REPORTS`; raises what each of them does."""
         match asked:
             case StatisticsRequest():
-                return await self.statistics(principal, asked)
+                return await self.statistics(by.principal, asked)
             case GroupsRequest():
-                return GroupsAnswer(groups=self._queue.groups(principal))
+                return GroupsAnswer(groups=self._queue.groups(by.principal))
             case AuditRequest():
                 return await self.audit(asked)
             case SettingsRequest():

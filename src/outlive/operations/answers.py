@@ -162,6 +162,13 @@ class ProcessAnswer(AnswerMembers, kw_only=True, frozen=True):
     reachable: Reachable = True
 
 
+class StandingView(AnswerMembers, kw_only=True, frozen=True):
+    """What an approval for always is about: exactly these words of each command, in this project's folder."""
+
+    project: str
+    commands: list[list[str]]
+
+
 class Approval(AnswerMembers, kw_only=True, frozen=True):
     """What waits for a person's approval.
 
@@ -187,9 +194,14 @@ class Approval(AnswerMembers, kw_only=True, frozen=True):
     reason: Annotated[str, Meta(description="Why it is asked about.")]
     principal: Annotated[str, Meta(description="The principal that wants to start it.")]
     since: Moment
-    expires_at: Annotated[Moment, Meta(description="Then it is refused.")]
+    expires_at: Annotated[Moment | None, Meta(description="Then it is refused.")]
     tags: dict[str, str]
     group: str | None
+    always: Annotated[
+        StandingView | None,
+        Meta(description="What approving it for always would approve; null: only once."),
+    ]
+    only_once: Annotated[str, Meta(description="Why it can be approved only once.")]
     redacted: Annotated[int, Meta(description=f"{REDACTED[:-1]}; masked values of `env` count.")] = 0
 
 
@@ -227,14 +239,6 @@ class GapView(AnswerMembers, kw_only=True, frozen=True):
 _Piece = Annotated[Any, Meta(extra_json_schema={"anyOf": [reference(Chunk), reference(GapView)]})]
 
 
-class WindowSizeView(AnswerMembers, kw_only=True, frozen=True):
-    """The size of a terminal's window from byte `at` of its output on."""
-
-    at: int
-    rows: int
-    cols: int
-
-
 class OutputPage(AnswerMembers, kw_only=True, frozen=True):
     """Output in the order of writing."""
 
@@ -245,12 +249,6 @@ class OutputPage(AnswerMembers, kw_only=True, frozen=True):
     completed: Annotated[
         bool, Meta(description="The process has ended: nothing will follow but what descendants write.")
     ]
-    at: Annotated[
-        int | None, Meta(description="With `times`: how many bytes of both streams lie before the page.")
-    ] = None
-    sizes: Annotated[
-        list[WindowSizeView], Meta(description="With `times`, of a terminal: its sizes, oldest first.")
-    ] = msgspec.field(default_factory=list)
     redacted: Redacted = 0
 
 
@@ -259,6 +257,10 @@ class Acknowledgement(AnswerMembers, kw_only=True, frozen=True):
 
     process_id: str
     removed: bool
+
+
+class DiskRequest(msgspec.Struct, kw_only=True, frozen=True):
+    """`disk`: nothing to say."""
 
 
 class DiskShare(AnswerMembers, kw_only=True, frozen=True):

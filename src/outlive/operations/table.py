@@ -7,9 +7,22 @@ here. An operation without a line here has no scope, so no frontend can offer it
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
+from outlive.operations.answers import (
+    ClosedTerminal,
+    DiskRequest,
+    DiskUsageAnswer,
+    ExecutedView,
+    ResizedTerminal,
+    TerminalPage,
+    TerminalTextView,
+    TerminalView,
+    TypedView,
+)
 from outlive.operations.controls import (
     Approving,
     Changes,
@@ -37,14 +50,42 @@ from outlive.operations.nodes import (
     NodeInvite,
     NodeJoin,
     NodeLeave,
+    NodeList,
     NodeRemoval,
     NodeResume,
+    NodesRequest,
 )
 from outlive.operations.repetition import Rerun
-from outlive.operations.reports import AuditRequest, StatisticsRequest
+from outlive.operations.reports import (
+    AuditPage,
+    AuditRequest,
+    ChecksAnswer,
+    ChecksRequest,
+    GroupsAnswer,
+    GroupsRequest,
+    SettingsAnswer,
+    SettingsRequest,
+    StatisticsAnswer,
+    StatisticsRequest,
+)
 from outlive.operations.search import SearchRequest
-from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
+from outlive.operations.services.requests import (
+    DownRequest,
+    RestartRequest,
+    ServicesRequest,
+    StackList,
+    UpRequest,
+)
 from outlive.operations.start import RunOptions
+from outlive.operations.terminals import (
+    CloseTerminal,
+    CreateTerminal,
+    ExecuteInTerminal,
+    ListTerminals,
+    ReadTerminal,
+    ResizeTerminal,
+    WriteToTerminal,
+)
 from outlive.policy.access import Scope
 
 
@@ -54,24 +95,34 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True):
     `request` is what every frontend takes that has it; the frontends' own shapes inherit from it. None: what
     is asked for is a place in the output, a page of a list or a time to wait, which each protocol says in its
     own way.
+
+    With an `answer` every door takes and gives the same: `server.operations` carries it out, and JSON-RPC and
+    REST have nothing of their own for it. `pace` says whether others wait for it: a brief one is answered in
+    the order of the requests, a long one takes some time (a disk, another program), an open one as long as
+    its caller likes, so that a server which stops ends it.
     """
 
     name: str
     scope: Scope
     help: str
     request: type[msgspec.Struct] | None = None
+    answer: type[msgspec.Struct] | None = None
+    pace: Literal["brief", "long", "open"] = "long"
 
 
-def _reads(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
-    return Operation(name=name, scope=Scope.READ, help=text, request=request)
+_Shape = type[msgspec.Struct] | None
 
 
-def _runs(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
-    return Operation(name=name, scope=Scope.RUN, help=text, request=request)
+def _reads(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
+    return Operation(name=name, scope=Scope.READ, help=text, request=request, answer=answer)
 
 
-def _decides(name: str, text: str, request: type[msgspec.Struct] | None = None) -> Operation:
-    return Operation(name=name, scope=Scope.ADMIN, help=text, request=request)
+def _runs(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
+    return Operation(name=name, scope=Scope.RUN, help=text, request=request, answer=answer)
+
+
+def _decides(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
+    return Operation(name=name, scope=Scope.ADMIN, help=text, request=request, answer=answer)
 
 
 _ALL = (
@@ -100,17 +151,54 @@ _ALL = (
     ),
     _reads("wait", "Answer when a process has ended, or as it is when the time is up."),
     _reads("events", "Follow what happens to processes from now on."),
-    _reads("nodes", "List the machines that commands run on, and what is free there."),
-    _decides("node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd),
-    _decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain),
-    _decides("node_resume", "Place commands on a drained node again.", NodeResume),
-    _decides("node_remove", "Forget a node that was added.", NodeRemoval),
-    _decides(
-        "node_adopt", "Follow what other servers have started on a node, as if it were this one's.", NodeAdopt
+    replace(
+        _reads(
+            "nodes", "List the machines that commands run on, and what is free there.", NodesRequest, NodeList
+        ),
+        pace="brief",  # a heartbeat asks for it
     ),
-    _decides("node_invite", "Make a code with which a machine joins as a node by dialling in.", NodeInvite),
-    _decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin),
-    _decides("node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave),
+    _decides(
+        "node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd, NodeList
+    ),
+    _decides(
+        "node_drain",
+        "Place no more commands on a node; what runs there goes on.",
+        NodeDrain,
+        NodeList,
+    ),
+    _decides(
+        "node_resume",
+        "Place commands on a drained node again.",
+        NodeResume,
+        NodeList,
+    ),
+    _decides(
+        "node_remove",
+        "Forget a node that was added.",
+        NodeRemoval,
+        NodeList,
+    ),
+    _decides(
+        "node_adopt",
+        "Follow what other servers have started on a node, as if it were this one's.",
+        NodeAdopt,
+        NodeList,
+    ),
+    _decides(
+        "node_invite",
+        "Make a code with which a machine joins as a node by dialling in.",
+        NodeInvite,
+        NodeList,
+    ),
+    _decides(
+        "node_join",
+        "Make this machine a node of the server that has invited it.",
+        NodeJoin,
+        NodeList,
+    ),
+    _decides(
+        "node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave, NodeList
+    ),
     _runs("file_open", "Open a file or folder of a machine, for a copy from it or to it.", FileOpen),
     _runs("file_look", "Say what has a name in an open copy.", FileLook),
     _runs("file_list", "List a folder's entries, a page at a time.", FileListing),
@@ -125,33 +213,105 @@ _ALL = (
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving
     ),
     _decides("deny", "End a process that waits for an approval; it never runs.", Denial),
-    _reads("terminal_list", "List the open terminals."),
-    _runs("terminal_create", "Open a terminal: a shell that stays."),
-    _runs("terminal_execute", "Run a command at a terminal's prompt."),
-    _reads("terminal_read", "Return what a terminal shows."),
-    _runs("terminal_write", "Type into a terminal, whatever runs there."),
-    _runs("terminal_resize", "Set a terminal's size.", Resize),
-    _runs("terminal_close", "Close a terminal: its shell and what runs in it end."),
-    _runs("services_up", "Make a project's services run as they are declared.", UpRequest),
-    _runs("services_down", "Stop a project's services, those that wait for others first.", DownRequest),
-    _runs("services_restart", "End a project's services and start them again.", RestartRequest),
-    _reads("services_list", "List services, at once or after news of them."),
+    _reads(
+        "terminal_list",
+        "List the open terminals.",
+        ListTerminals,
+        TerminalPage,
+    ),
+    replace(
+        _runs("terminal_create", "Open a terminal: a shell that stays.", CreateTerminal, TerminalView),
+        pace="open",
+    ),
+    replace(
+        _runs("terminal_execute", "Run a command at a terminal's prompt.", ExecuteInTerminal, ExecutedView),
+        pace="open",
+    ),
+    _reads(
+        "terminal_read",
+        "Return what a terminal shows.",
+        ReadTerminal,
+        TerminalTextView,
+    ),
+    _runs(
+        "terminal_write",
+        "Type into a terminal, whatever runs there.",
+        WriteToTerminal,
+        TypedView,
+    ),
+    _runs(
+        "terminal_resize",
+        "Set a terminal's size.",
+        ResizeTerminal,
+        ResizedTerminal,
+    ),
+    _runs(
+        "terminal_close",
+        "Close a terminal: its shell and what runs in it end.",
+        CloseTerminal,
+        ClosedTerminal,
+    ),
+    _runs(
+        "services_up",
+        "Make a project's services run as they are declared.",
+        UpRequest,
+        StackList,
+    ),
+    _runs(
+        "services_down",
+        "Stop a project's services, those that wait for others first.",
+        DownRequest,
+        StackList,
+    ),
+    _runs(
+        "services_restart",
+        "End a project's services and start them again.",
+        RestartRequest,
+        StackList,
+    ),
+    replace(
+        _reads("services_list", "List services, at once or after news of them.", ServicesRequest, StackList),
+        pace="open",
+    ),
     _reads(
         "disk",
         "Say what takes the state folder's disk, by project and state, and what retention will remove.",
+        DiskRequest,
+        DiskUsageAnswer,
     ),
     _reads(
         "statistics",
         "Count the caller's starts, ends and failures in a span of time, and say when no server ran.",
         StatisticsRequest,
+        StatisticsAnswer,
     ),
-    _reads(
-        "groups",
-        "List the caller's groups: their limits, how many run, and what waits, in the order of turns.",
+    replace(
+        _reads(
+            "groups",
+            "List the caller's groups: their limits, how many run, and what waits, in the order of turns.",
+            GroupsRequest,
+            GroupsAnswer,
+        ),
+        pace="brief",
     ),
-    _decides("audit", "Return entries of the audit log, newest first.", AuditRequest),
-    _decides("settings", "Return the settings in effect, and where each comes from."),
-    _decides("checks", "Try out what outlive stands on, as `outlive doctor` does."),
+    _decides(
+        "audit",
+        "Return entries of the audit log, newest first.",
+        AuditRequest,
+        AuditPage,
+    ),
+    replace(
+        _decides(
+            "settings",
+            "Return the settings in effect, and where each comes from.",
+            SettingsRequest,
+            SettingsAnswer,
+        ),
+        pace="brief",
+    ),
+    _decides(
+        "checks", "Try out what outlive stands on, as `outlive doctor` does.", ChecksRequest, ChecksAnswer
+    ),
     _reads("ui_code", "Make a file that opens the page of the caller's processes in a browser, once."),
     _reads("health", "Say how the server is."),
 )

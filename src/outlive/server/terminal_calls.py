@@ -1,7 +1,7 @@
-"""What every frontend answers alike: the seven terminal calls (`TerminalCalls`, promise S3.6) and the pending
+"""The terminal calls, which every frontend answers alike (`TerminalCalls`, promise S3.6), and the pending
 approvals.
 
-A frontend names the caller, checks the request by `protocols.terminal.requests`, and encodes the returned
+A frontend names the caller, checks the request by `operations.terminals`, and encodes the returned
 members in its own way. Which terminal host serves a call is decided by `engine.terminals`.
 """
 
@@ -9,12 +9,11 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.operations import terminals as requests
+from outlive.operations.terminals import executed_view, terminal_view, text_view
+from outlive.operations.typed import typed_keys
 from outlive.policy.access import Access, approver_of
-from outlive.protocols.jsonrpc.members import ApprovalMembers
 from outlive.protocols.jsonrpc.views import approval_view
-from outlive.protocols.terminal import requests
-from outlive.protocols.terminal.requests import executed_view, terminal_view, text_view
-from outlive.protocols.terminal.typed import typed_keys
 
 _Members = dict[str, object]
 
@@ -102,7 +101,7 @@ class TerminalCalls:
         return {"terminal_id": info.terminal_id, "closed": True}
 
 
-async def pending_approvals(engine: Engine, access: Access, by: Owner, *, raw: bool) -> list[ApprovalMembers]:
+async def pending_approvals(engine: Engine, access: Access, by: Owner, *, raw: bool) -> list[_Members]:
     """Return the commands that wait for an approval, oldest first.
 
     With `raw` secrets and values of variables are shown.

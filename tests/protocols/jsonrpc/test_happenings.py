@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from outlive.core.lifecycle import State
+from outlive.operations.schemas import member_names
 from outlive.protocols.jsonrpc.answers import EventFilter, encode_event
 from outlive.protocols.jsonrpc.members import NOTIFICATIONS
 from tests.store.rows import a_row
@@ -57,7 +58,7 @@ def test_every_event_has_the_same_members() -> None:
     one = json.loads(encode_event("ended", _RECORD, at=_AT))
     other = json.loads(encode_event("missed", None, at=_AT, reason="x", missed=7))
     assert one["method"] == other["method"] == "event"
-    assert set(one["params"]) == set(other["params"]) == NOTIFICATIONS["event"].__required_keys__
+    assert set(one["params"]) == set(other["params"]) == set(member_names(NOTIFICATIONS["event"]))
     assert one["params"]["process_id"] == one["params"]["process"]["process_id"] == _RECORD.process_id
     shown = {"event": "missed", "at": "2026-01-02T03:04:05+00:00", "reason": "x", "missed": 7}
     assert other["params"] == {**shown, "process_id": None, "process": None, "node": None}

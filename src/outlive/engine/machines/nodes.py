@@ -152,7 +152,7 @@ class Nodes:
         """Cancel changes that are being carried out; the nodes stay what they are."""
         await self._changes.__aexit__(kind, error, trace)
 
-    async def answer(self, asked: NodeRequest, *, by: Owner) -> NodeList:
+    async def answer(self, asked: NodeRequest, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
 
         A change is carried out to its end, whatever becomes of its caller; the audit log has every one that

@@ -34,7 +34,6 @@ from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
-from outlive.protocols.jsonrpc.members import ConnectedMembers
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
 from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
@@ -42,8 +41,8 @@ from outlive.protocols.jsonrpc.views import process_view
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.websocket_io import Outbox
 from outlive.server.limiters import Take
+from outlive.server.operations import Operations
 from outlive.server.shown_output import check_within
-from outlive.server.terminal_calls import TerminalCalls
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,7 @@ class Connection:
         settings: JsonRpcSettings,
         observe: Observe,
         take: Take,
-        terminals: TerminalCalls,
+        operations: Operations,
     ) -> None:
         self._websocket = websocket
         self._outbox = outbox
@@ -143,7 +142,7 @@ class Connection:
         self._settings = settings
         self._observe = observe
         self._take = take
-        self._terminals = terminals
+        self._operations = operations
         self.subscriptions = Subscriptions(outbox, heads, spawn=self._spawn, fail=self._fail)
         self._tasks = asyncio.TaskGroup()
         self._side: set[asyncio.Task[None]] = set()
@@ -170,7 +169,7 @@ class Connection:
             events=events,
             settings=self._settings,
             observe=self._observe,
-            terminals=self._terminals,
+            operations=self._operations,
         )
         try:
             async with self._tasks as tasks:
@@ -239,7 +238,7 @@ class Connection:
 
     def _greeting(self, context: Context, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
-        params: ConnectedMembers = {
+        params: dict[str, object] = {
             "session_id": context.session.session_id,
             "version": self._settings.version,
             "protocol": PROTOCOL,

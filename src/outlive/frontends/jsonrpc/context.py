@@ -1,15 +1,12 @@
 """What a method is (`Method`), what it may use (`Context`, one for each connection), and what it gives back
 (`Result`).
 
-A method is a coroutine function with the operation's name. `methods_of` reads from its signature what it
-takes and gives, and from `operations.table` how much its caller must be allowed, so that nothing of it is
-said a second time.
+How much a method's caller must be allowed is said in `operations.table`.
 """
 
-import typing
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -24,20 +21,20 @@ from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
 from outlive.protocols.trace_context import valid_traceparent
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import Operations
 
 Observe = Callable[[str, float], None]  # a method that was answered, and the seconds that took
-_Members = TypeVar("_Members")
+Members = Mapping[str, object]
 
 
-class Result(msgspec.Struct, Generic[_Members], frozen=True):
+class Result(msgspec.Struct, frozen=True):
     """A result, the notifications that leave in the same write behind it, and what happens after that write.
 
     `then` is called exactly once, also when the client that asked is gone. With a `payload` the answer is a
     binary frame, which has these bytes behind a line of JSON.
     """
 
-    members: _Members
+    members: Members
     notifications: tuple[bytes, ...] = ()
     then: Callable[[], None] | None = None
     payload: bytes | None = None
@@ -45,7 +42,10 @@ class Result(msgspec.Struct, Generic[_Members], frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """One client's view of the server; `observe` takes the time that each answer took."""
+    """One client's view of the server; `observe` takes the time that each answer took.
+
+    `operations` carry out what every door answers alike.
+    """
 
     engine: Engine
     access: Access
@@ -55,7 +55,7 @@ class Context:
     events: EventFeed
     settings: JsonRpcSettings
     observe: Observe
-    terminals: TerminalCalls
+    operations: Operations
 
     @property
     def acting(self) -> AuditedControls:
@@ -114,40 +114,27 @@ class Concurrency(IntEnum):
 
 
 # Answers one request, whose parameters have the method's shape; the text is the request's id.
-Handler = Callable[[Context, Any, str | None], Awaitable[Result[Any]]]
+Handler = Callable[[Context, Any, str | None], Awaitable[Result]]
 # Answers one request that has brought bytes.
-BytesHandler = Callable[[Context, Any, memoryview], Awaitable[Result[Any]]]
+BytesHandler = Callable[[Context, Any, memoryview], Awaitable[Result]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Method:
-    """One method: `shape` is what it takes, `result` what it gives (a declaration of
-    `protocols.jsonrpc.members`).
-    """
+    """One method: `shape` is what it takes, `result` what it gives, as a struct declares its members."""
 
     name: str
-    scope: Scope
     shape: type[msgspec.Struct]
-    result: Any
+    result: type[msgspec.Struct]
     answer: Handler
-    concurrency: Concurrency
+    concurrency: Concurrency = Concurrency.IN_ORDER
+
+    @property
+    def scope(self) -> Scope:
+        """How much the caller must be allowed."""
+        return OPERATIONS[self.name].scope
 
 
-def methods_of(handlers: Mapping[Handler, Concurrency]) -> dict[str, Method]:
-    """Return the methods that coroutine functions are, by their names."""
-    methods = [_method(handler, concurrency) for handler, concurrency in handlers.items()]
+def table_of(*methods: Method) -> dict[str, Method]:
+    """Return methods by their names."""
     return {one.name: one for one in methods}
-
-
-def _method(handler: Handler, concurrency: Concurrency) -> Method:
-    name = handler.__name__.rstrip("_")  # `list_`: Python has a word of its own
-    _, shape, _, returned = typing.get_type_hints(handler).values()
-    (result,) = typing.get_args(returned)
-    return Method(
-        name=name,
-        scope=OPERATIONS[name].scope,
-        shape=shape,
-        result=result,
-        answer=handler,
-        concurrency=concurrency,
-    )

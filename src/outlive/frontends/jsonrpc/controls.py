@@ -1,14 +1,13 @@
 """The methods that act on one process: control, signal, write, close_stdin, resize, relabel, remove and so
 on.
 
-Each stands here whole: what it takes, what it gives, what the engine is asked. A further one is a line in
-`operations.table`, its function here, and its line in `CONTROLS` (docs/jsonrpc.md tells users of it).
+Each stands here whole: what it takes, what it gives, what the engine is asked.
 """
 
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Literal, TypedDict, assert_never
+from typing import Annotated, Literal, assert_never
 
 from msgspec import Meta
 
@@ -17,8 +16,9 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import signal_number
 from outlive.engine import Process
-from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, table_of
 from outlive.operations import controls
+from outlive.operations.answers import Acknowledgement, AnswerMembers
 from outlive.protocols.jsonrpc.answers import encode_process_notification
 from outlive.protocols.jsonrpc.members import ProcessMembers, StatusMembers
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
@@ -65,7 +65,7 @@ class ControlParams(controls.Control, kw_only=True, frozen=True, forbid_unknown_
         return verb
 
 
-async def control(context: Context, params: ControlParams, _label: str | None) -> Result[StatusMembers]:
+async def control(context: Context, params: ControlParams, _label: str | None) -> Result:
     """Pause, resume or cancel the whole tree.
 
     Output waits until the answer is written (promises S0.4, S0.10).
@@ -108,13 +108,13 @@ class SignalParams(controls.SignalRequest, kw_only=True, frozen=True, forbid_unk
         super().__post_init__()
 
 
-class SignalledMembers(StatusMembers):
+class SignalledMembers(StatusMembers, kw_only=True, frozen=True):
     """`signal`: by which number."""
 
     signal: int
 
 
-async def signal(context: Context, params: SignalParams, _label: str | None) -> Result[SignalledMembers]:
+async def signal(context: Context, params: SignalParams, _label: str | None) -> Result:
     """Send a signal to the main process, its process group or the whole tree."""
     number = signal_number(params.signal)
     process = await context.find(params.process_id, params.project)
@@ -130,13 +130,13 @@ class WriteParams(ProcessParams, kw_only=True, frozen=True):
     encoding: Encoding = "utf-8"
 
 
-class WrittenMembers(TypedDict):
+class WrittenMembers(AnswerMembers, kw_only=True, frozen=True):
     """`write`: how many bytes."""
 
     written: int
 
 
-async def write(context: Context, params: WriteParams, _label: str | None) -> Result[WrittenMembers]:
+async def write(context: Context, params: WriteParams, _label: str | None) -> Result:
     """Write to the process's input; answered when all of it is in the pipe or terminal."""
     if params.encoding == "utf-8":
         return await write_bytes(context, params, params.data.encode())
@@ -147,16 +147,14 @@ async def write(context: Context, params: WriteParams, _label: str | None) -> Re
     return await write_bytes(context, params, data)
 
 
-async def write_bytes(
-    context: Context, params: ProcessParams, data: bytes | memoryview
-) -> Result[WrittenMembers]:
+async def write_bytes(context: Context, params: ProcessParams, data: bytes | memoryview) -> Result:
     """Write bytes that came as they are, in a binary frame."""
     process = await context.find(params.process_id, params.project)
     await context.acting.write(process, data)
     return Result({"written": len(data)})
 
 
-async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result[StatusMembers]:
+async def close_stdin(context: Context, params: ProcessParams, _label: str | None) -> Result:
     """Let the process read end-of-file; served after the writes before it."""
     await context.acting.control(await context.find(params.process_id, params.project), CloseInput())
     return Result({"status": "closed"})
@@ -168,9 +166,7 @@ class CloseOutputParams(ProcessParams, kw_only=True, frozen=True):
     type: Literal["stdout", "stderr"]
 
 
-async def close_output(
-    context: Context, params: CloseOutputParams, _label: str | None
-) -> Result[StatusMembers]:
+async def close_output(context: Context, params: CloseOutputParams, _label: str | None) -> Result:
     """Close the reading end of a pipe of the process: a program that writes to it gets SIGPIPE."""
     process = await context.find(params.process_id, params.project)
     await context.acting.control(process, CloseOutput(stream=STREAM_NAMES.index(params.type)))
@@ -186,7 +182,7 @@ class ReleaseParams(ProcessParams, kw_only=True, frozen=True):
     unbound: bool = False
 
 
-async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result[StatusMembers]:
+async def release(context: Context, params: ReleaseParams, _label: str | None) -> Result:
     """Let go of delivered output of a process whose `on_limit` is "block".
 
     That of others cannot be released.
@@ -207,14 +203,14 @@ class ResizeParams(controls.Resize, kw_only=True, frozen=True, forbid_unknown_fi
     project: ProjectMember = None
 
 
-class WindowCells(TypedDict):
+class WindowCells(AnswerMembers, kw_only=True, frozen=True):
     """`resize`: the size that the terminal has now."""
 
     rows: int
     cols: int
 
 
-async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result[WindowCells]:
+async def resize(context: Context, params: ResizeParams, _label: str | None) -> Result:
     """Set the terminal's window size."""
     process = await context.find(params.process_id, params.project)
     await params.apply(context.acting, process)
@@ -228,13 +224,6 @@ class MoveParams(controls.Move, kw_only=True, frozen=True, forbid_unknown_fields
     project: ProjectMember = None
 
 
-async def move(context: Context, params: MoveParams, _label: str | None) -> Result[ProcessMembers]:
-    """Move a process that waits for its group's turn in its line; the order survives a crash."""
-    process = await context.find(params.process_id, params.project)
-    await params.apply(context.acting, process)
-    return Result(process_view(process.record))
-
-
 class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_fields=False):
     """`relabel`: tags to set (null removes one), the group and the name (null takes them away; absent leaves
     them).
@@ -244,8 +233,8 @@ class RelabelParams(controls.Changes, kw_only=True, frozen=True, forbid_unknown_
     project: ProjectMember = None
 
 
-async def relabel(context: Context, params: RelabelParams, _label: str | None) -> Result[ProcessMembers]:
-    """Change tags, group and name, while it runs and afterwards; they survive every crash."""
+async def change(context: Context, params: MoveParams | RelabelParams, _label: str | None) -> Result:
+    """Carry out a control of `operations.controls`, and return the process as it is then."""
     process = await context.find(params.process_id, params.project)
     await params.apply(context.acting, process)
     return Result(process_view(process.record))
@@ -257,33 +246,23 @@ class RemoveParams(ProcessParams, kw_only=True, frozen=True):
     force: bool = False
 
 
-class RemovedMembers(TypedDict):
-    """`remove`."""
-
-    process_id: str
-    removed: Annotated[bool, Meta(description="Always true.")]
-
-
-async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result[RemovedMembers]:
+async def remove(context: Context, params: RemoveParams, _label: str | None) -> Result:
     """Forget a finished process: record, output and folder."""
     process = await context.find(params.process_id, params.project)
     await context.acting.remove(process, force=params.force, note="Removed by request.")
     return Result({"process_id": process.process_id, "removed": True})
 
 
-CONTROLS = methods_of(
-    {
-        control: Concurrency.IN_ORDER,
-        signal: Concurrency.IN_ORDER,
-        # The engine serves the inputs of one process in the order of the calls, so these may run side by
-        # side.
-        write: Concurrency.LONG,
-        close_stdin: Concurrency.LONG,
-        close_output: Concurrency.IN_ORDER,
-        release: Concurrency.IN_ORDER,
-        resize: Concurrency.IN_ORDER,
-        move: Concurrency.IN_ORDER,
-        relabel: Concurrency.IN_ORDER,
-        remove: Concurrency.LONG,
-    }
+CONTROLS = table_of(
+    Method("control", ControlParams, StatusMembers, control),
+    Method("signal", SignalParams, SignalledMembers, signal),
+    # The engine serves the inputs of one process in the order of the calls: these may run side by side.
+    Method("write", WriteParams, WrittenMembers, write, Concurrency.LONG),
+    Method("close_stdin", ProcessParams, StatusMembers, close_stdin, Concurrency.LONG),
+    Method("close_output", CloseOutputParams, StatusMembers, close_output),
+    Method("release", ReleaseParams, StatusMembers, release),
+    Method("resize", ResizeParams, WindowCells, resize),
+    Method("move", MoveParams, ProcessMembers, change),
+    Method("relabel", RelabelParams, ProcessMembers, change),
+    Method("remove", RemoveParams, Acknowledgement, remove, Concurrency.LONG),
 )

@@ -18,6 +18,7 @@ from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
 from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
+from outlive.server.operations import Operations
 from outlive.server.terminal_calls import TerminalCalls
 
 PATH = "/ws/mcp"  # promise S0.1
@@ -54,7 +55,8 @@ class JsonRpcFrontend:
         """
         self._observe = observe
         self._take = take
-        self._terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+        calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+        self._operations = Operations(engine, calls)
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()
@@ -110,7 +112,7 @@ class JsonRpcFrontend:
             settings=self._settings,
             observe=self._observe,
             take=self._take,
-            terminals=self._terminals,
+            operations=self._operations,
         )
         try:
             resumption = Resumption.parse(dict(websocket.query_params))

@@ -6,35 +6,62 @@ connection is `connection`'s to see to.
 """
 
 import asyncio
+import functools
 import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
 
 import msgspec
 
 from outlive.core.errors import AccessDenied, InvalidRequest, LimitExceeded, OutliveError, ProtocolViolation
 from outlive.core.events import AuditEvent
-from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result
+from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result, table_of
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
 from outlive.frontends.jsonrpc.machines.files import FILES, write_piece
-from outlive.frontends.jsonrpc.machines.nodes import NODES
 from outlive.frontends.jsonrpc.queries import QUERIES
-from outlive.frontends.jsonrpc.reports import REPORTS
-from outlive.frontends.jsonrpc.services import SERVICES
 from outlive.frontends.jsonrpc.starts import STARTS
 from outlive.operations.files import FileWrite
 from outlive.operations.requests import decode_request
+from outlive.operations.table import OPERATIONS
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.params import ProcessParams
 from outlive.protocols.jsonrpc.requests import MAX_BATCH_ANSWER_BYTES, Batch, Request, RequestRefusal
 from outlive.protocols.websocket_frames import binary_frame, text_frame
 
-METHODS: Mapping[str, Method] = MappingProxyType(
-    STARTS | CONTROLS | QUERIES | SERVICES | REPORTS | NODES | FILES
+
+async def _carry_out(name: str, context: Context, params: msgspec.Struct, label: str | None) -> Result:
+    shape = OPERATIONS[name].request
+    if shape is not None and type(params) is not shape:  # the tolerant one
+        params = shape(**msgspec.structs.asdict(params))
+    return Result(await context.operations.carry_out(name, params, context.owner(label)))
+
+
+def _tolerant(shape: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """Return a shape that takes and ignores unknown members, as every method does (promise S0.3)."""
+    if not shape.__struct_config__.forbid_unknown_fields:
+        return shape
+    return msgspec.defstruct(
+        shape.__name__, (), bases=(shape,), kw_only=True, frozen=True, forbid_unknown_fields=False
+    )
+
+
+# The operations that every door answers alike need nothing of this one's own.
+_ALIKE = table_of(
+    *(
+        Method(
+            one.name,
+            _tolerant(one.request),
+            one.answer,
+            functools.partial(_carry_out, one.name),
+            Concurrency.IN_ORDER if one.pace == "brief" else Concurrency.LONG,
+        )
+        for one in OPERATIONS.values()
+        if one.request is not None and one.answer is not None
+    )
 )
+METHODS: Mapping[str, Method] = MappingProxyType(STARTS | CONTROLS | QUERIES | _ALIKE | FILES)
 TURN_REQUESTS = 32  # of which most take some 0.1 ms: then other tasks run
 _logger = logging.getLogger(__name__)
 # The methods that take bytes behind a line of JSON, each with what it takes then, and what does it.
@@ -57,7 +84,7 @@ class _Entry(msgspec.Struct, frozen=True):
     payload: memoryview | None = None  # what a binary frame brought with it
     error: OutliveError | None = None
 
-    async def run(self, context: Context) -> Result[Any] | OutliveError:
+    async def run(self, context: Context) -> Result | OutliveError:
         """Return what the method gives, or why it does not; raises nothing but a cancellation."""
         method = self.method
         if method is None:

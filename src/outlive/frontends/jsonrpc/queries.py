@@ -1,16 +1,10 @@
-"""The methods that change nothing (attach, events, list, get, read, search, wait), those of approvals, and
-those of terminals.
+"""The methods that change nothing (attach, events, list, get, read, search, wait), and those of approvals.
 
-Approvals are for callers with the scope `admin` that no process of this server has started. What a terminal's
-methods take and give is the same at every door (promise S3.6): they are made from `TerminalCalls`, one for
-each operation of its name.
+Approvals are for callers with the scope `admin` that no process of this server has started.
 """
 
 import asyncio
 import contextlib
-import functools
-import typing
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 import msgspec
@@ -18,31 +12,25 @@ import msgspec
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.identity import is_process_id
-from outlive.core.process import Owner
 from outlive.core.redactions import Redactions
 from outlive.core.values import replace
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, methods_of
-from outlive.operations.answers import DiskUsageAnswer
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, table_of
+from outlive.operations.answers import Approvals, OutputPage
 from outlive.operations.search import SearchAnswer
-from outlive.operations.table import OPERATIONS
 from outlive.policy.access import approver_of
 from outlive.protocols.jsonrpc.answers import EventFilter
 from outlive.protocols.jsonrpc.members import (
-    ApprovalList,
-    PageMembers,
     ProcessList,
     ProcessMembers,
     StatusMembers,
     UsageList,
-    UsedMembers,
 )
 from outlive.protocols.jsonrpc.params import (
     ApprovalsParams,
     ApproveParams,
     AttachParams,
     DenyParams,
-    DiskParams,
     EventsParams,
     GetParams,
     ListParams,
@@ -54,11 +42,11 @@ from outlive.protocols.jsonrpc.params import (
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
 from outlive.server.search_answers import search_once
 from outlive.server.shown_output import check_within
-from outlive.server.terminal_calls import TerminalCalls, pending_approvals
+from outlive.server.terminal_calls import pending_approvals
 from outlive.store.output_log import OutputChunk
 
 
-async def attach(context: Context, params: AttachParams, _label: str | None) -> Result[ProcessMembers]:
+async def attach(context: Context, params: AttachParams, _label: str | None) -> Result:
     """Follow a process from a cursor on: the answer, output, `process.completed` (promise S0.19)."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id, params.project)
@@ -71,7 +59,7 @@ async def attach(context: Context, params: AttachParams, _label: str | None) -> 
     )
 
 
-async def list_(context: Context, params: ListParams, _label: str | None) -> Result[ProcessList]:
+async def list_(context: Context, params: ListParams, _label: str | None) -> Result:
     """Return the processes of this session and the detached ones of its principal, newest first."""
     session = context.session
     limit = params.limit
@@ -96,7 +84,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
         for record in await context.engine.queries.list(wanted, limit=limit, may_lack=True)
     }
     newest_first = sorted(found.values(), key=lambda record: record.process_id, reverse=True)
-    result: ProcessList = {
+    result: dict[str, object] = {
         "processes": [process_view(record) for record in newest_first[:limit]],
         "more": len(newest_first) >= limit,
     }
@@ -105,7 +93,7 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
     return Result(result)
 
 
-async def get(context: Context, params: GetParams, _label: str | None) -> Result[ProcessMembers]:
+async def get(context: Context, params: GetParams, _label: str | None) -> Result:
     """Return everything about one process."""
     process = await context.find(params.process_id, params.project)
     view = process_view(process.record)
@@ -114,7 +102,7 @@ async def get(context: Context, params: GetParams, _label: str | None) -> Result
     return Result(view)
 
 
-async def usage(context: Context, params: UsageParams, _label: str | None) -> Result[UsageList]:
+async def usage(context: Context, params: UsageParams, _label: str | None) -> Result:
     """Return what the trees of many processes use now, in one look; for whoever shows them as they change."""
     found: list[Process] = []
     for word in params.process_ids:
@@ -122,7 +110,7 @@ async def usage(context: Context, params: UsageParams, _label: str | None) -> Re
             found.append(await context.find(word))
     at = datetime.now(UTC)
     seen = await context.engine.queries.usage(found)
-    shown: list[UsedMembers] = [
+    shown = [
         {
             "process_id": process.process_id,
             "processes": len(one.pids),
@@ -135,13 +123,7 @@ async def usage(context: Context, params: UsageParams, _label: str | None) -> Re
     return Result({"at": at, "usage": shown})
 
 
-async def disk(context: Context, _params: DiskParams, _label: str | None) -> Result[DiskUsageAnswer]:
-    """Return what takes the state folder's disk, by project and state, and what retention will remove."""
-    found = await context.engine.disk_usage.look(context.owner().principal)
-    return Result(msgspec.to_builtins(found))
-
-
-async def search(context: Context, params: SearchParams, _label: str | None) -> Result[SearchAnswer]:
+async def search(context: Context, params: SearchParams, _label: str | None) -> Result:
     """Return what a search finds within a second or two in the output of its principal's processes, and where
     it goes on.
     """
@@ -152,7 +134,7 @@ async def search(context: Context, params: SearchParams, _label: str | None) -> 
     return Result(msgspec.to_builtins(found))
 
 
-async def read(context: Context, params: ReadParams, _label: str | None) -> Result[PageMembers]:
+async def read(context: Context, params: ReadParams, _label: str | None) -> Result:
     """Return one page of output from a cursor on; no chunks means caught up."""
     cursor = Cursor.parse(params.cursor)
     process = await context.find(params.process_id, params.project)
@@ -177,7 +159,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
         for chunk in chunks
     ]
     shown, following = page_view(pieces, cursor, encoding=params.encoding, is_last=is_last)
-    page: PageMembers = {
+    page: dict[str, object] = {
         "process_id": process.process_id,
         "chunks": shown,
         "cursor": str(following),
@@ -189,7 +171,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
     return Result(page)
 
 
-async def wait(context: Context, params: WaitParams, _label: str | None) -> Result[ProcessMembers]:
+async def wait(context: Context, params: WaitParams, _label: str | None) -> Result:
     """Return the process when it is complete (or closed), or as it is after `wait_s` seconds.
 
     `timed_out` tells which; the process itself is never ended by this (wire.md, Words).
@@ -204,7 +186,7 @@ async def wait(context: Context, params: WaitParams, _label: str | None) -> Resu
     return Result({**process_view(process.record), "timed_out": timed_out})
 
 
-async def events(context: Context, params: EventsParams, _label: str | None) -> Result[StatusMembers]:
+async def events(context: Context, params: EventsParams, _label: str | None) -> Result:
     """Send this connection what happens from now on; each call takes the place of the one before."""
     if not params.follow:
         context.events.close()
@@ -230,13 +212,13 @@ async def events(context: Context, params: EventsParams, _label: str | None) -> 
     return Result({"status": "following"}, then=lambda: context.events.begin(wanted))
 
 
-async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result[ApprovalList]:
+async def approvals(context: Context, params: ApprovalsParams, _label: str | None) -> Result:
     """List what waits for an approval, oldest first, of every principal."""
     waiting = await pending_approvals(context.engine, context.access, context.owner(), raw=params.raw)
     return Result({"approvals": waiting})
 
 
-async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result[ProcessMembers]:
+async def approve(context: Context, params: ApproveParams, _label: str | None) -> Result:
     """Let a process start that waits for an approval, if it is what the caller has looked at."""
     by = approver_of(context.access)
     process = await context.engine.queries.find(params.process_id)
@@ -244,7 +226,7 @@ async def approve(context: Context, params: ApproveParams, _label: str | None) -
     return Result(process_view(process.record))
 
 
-async def deny(context: Context, params: DenyParams, _label: str | None) -> Result[ProcessMembers]:
+async def deny(context: Context, params: DenyParams, _label: str | None) -> Result:
     """End a process that waits for an approval; it never runs."""
     by = approver_of(context.access)
     process = await context.engine.queries.find(params.process_id)
@@ -252,45 +234,16 @@ async def deny(context: Context, params: DenyParams, _label: str | None) -> Resu
     return Result(process_view(process.record))
 
 
-TerminalCall = Callable[[TerminalCalls, msgspec.Struct, Owner], Awaitable[dict[str, object]]]
-
-
-async def _call_terminal(
-    call: TerminalCall, context: Context, params: msgspec.Struct, label: str | None
-) -> Result[dict[str, object]]:
-    """Answer a request about terminals, by the function of `TerminalCalls` that has the operation's name."""
-    return Result(await call(context.terminals, params, context.owner(label)))
-
-
-def _terminal_method(name: str, call: TerminalCall) -> Method:
-    return Method(
-        name=name,
-        scope=OPERATIONS[name].scope,
-        shape=next(iter(typing.get_type_hints(call).values())),  # of the call's one request
-        result=None,
-        answer=functools.partial(_call_terminal, call),
-        # another program may answer (an editor): none of these is quick for certain
-        concurrency=Concurrency.LONG,
-    )
-
-
-QUERIES = methods_of(
-    {
-        attach: Concurrency.IN_ORDER,
-        list_: Concurrency.IN_ORDER,
-        get: Concurrency.IN_ORDER,
-        usage: Concurrency.LONG,
-        read: Concurrency.IN_ORDER,
-        search: Concurrency.LONG,
-        wait: Concurrency.LONG,
-        events: Concurrency.IN_ORDER,
-        disk: Concurrency.LONG,  # every folder is looked at
-        approvals: Concurrency.IN_ORDER,
-        approve: Concurrency.LONG,
-        deny: Concurrency.LONG,
-    }
-) | {
-    name: _terminal_method(name, getattr(TerminalCalls, name.removeprefix("terminal_")))
-    for name in OPERATIONS
-    if name.startswith("terminal_")
-}
+QUERIES = table_of(
+    Method("attach", AttachParams, ProcessMembers, attach),
+    Method("list", ListParams, ProcessList, list_),
+    Method("get", GetParams, ProcessMembers, get),
+    Method("usage", UsageParams, UsageList, usage, Concurrency.LONG),
+    Method("read", ReadParams, OutputPage, read),
+    Method("search", SearchParams, SearchAnswer, search, Concurrency.LONG),
+    Method("wait", WaitParams, ProcessMembers, wait, Concurrency.LONG),
+    Method("events", EventsParams, StatusMembers, events),
+    Method("approvals", ApprovalsParams, Approvals, approvals),
+    Method("approve", ApproveParams, ProcessMembers, approve, Concurrency.LONG),
+    Method("deny", DenyParams, ProcessMembers, deny, Concurrency.LONG),
+)

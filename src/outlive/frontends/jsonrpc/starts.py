@@ -4,7 +4,6 @@ import asyncio
 import functools
 import os
 import time
-from typing import cast
 
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import (
@@ -19,17 +18,17 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.engine.processes.process import until
-from outlive.frontends.jsonrpc.context import Concurrency, Context, Result, methods_of
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result, table_of
 from outlive.operations.repetition import Rerun
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
-from outlive.protocols.jsonrpc.members import RerunMembers, SandboxMembers, StartedMembers
+from outlive.protocols.jsonrpc.members import RerunMembers, StartedMembers
 from outlive.protocols.jsonrpc.params import ExecuteParams, ProcessIdMember, ProjectMember
 from outlive.server.repeated_starts import start_again
 
 _START_S = 25.0  # what a start may take (`backends.local`)
 
 
-async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result[StartedMembers]:
+async def execute(context: Context, params: ExecuteParams, label: str | None) -> Result:
     """Start a command; its output follows the answer (promises S0.3-S0.5, S0.13).
 
     One that needs an approval, or whose group is full, is answered as queued, and process.queued says what it
@@ -81,17 +80,17 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     )
 
 
-def _started(process: Process) -> tuple[StartedMembers, ProcessRecord]:
+def _started(process: Process) -> tuple[dict[str, object], ProcessRecord]:
     """Return the answer to a start, and the record that its notification is made of."""
     is_queued = process.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
-    result: StartedMembers = {
+    result: dict[str, object] = {
         "status": "queued" if is_queued else "started",
         "pid": record.pid,
         "pgid": record.pid,
         "process_id": record.process_id,
         "shell": record.shell,
-        "sandbox": cast("SandboxMembers", record.sandbox.view()),
+        "sandbox": record.sandbox.view(),
     }
     return result, record
 
@@ -103,7 +102,7 @@ class RerunParams(Rerun, kw_only=True, frozen=True, forbid_unknown_fields=False)
     project: ProjectMember = None
 
 
-async def rerun(context: Context, params: RerunParams, label: str | None) -> Result[RerunMembers]:
+async def rerun(context: Context, params: RerunParams, label: str | None) -> Result:
     """Start a process's command again, as it was started.
 
     It belongs to the principal, and its output is not followed.
@@ -112,7 +111,7 @@ async def rerun(context: Context, params: RerunParams, label: str | None) -> Res
     """
     process = await context.find(params.process_id, params.project)
     again = await start_again(context.engine, process, params, owner=context.owner(label))
-    result = cast("RerunMembers", _started(again.process)[0])
+    result = _started(again.process)[0]
     if again.lacks_environment:
         result["lacks_environment"] = True
     return Result(result)
@@ -157,4 +156,7 @@ async def _settled(process: Process) -> None:
         raise StartFailed("start_failed", record.error or "The program was not started.")
 
 
-STARTS = methods_of({execute: Concurrency.STARTS, rerun: Concurrency.STARTS})
+STARTS = table_of(
+    Method("execute", ExecuteParams, StartedMembers, execute, Concurrency.STARTS),
+    Method("rerun", RerunParams, RerunMembers, rerun, Concurrency.STARTS),
+)

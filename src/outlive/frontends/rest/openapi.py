@@ -4,7 +4,6 @@ HTML (`render_page`).
 The page needs no script and loads nothing from outside.
 """
 
-import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
@@ -61,7 +60,7 @@ def make_document(routes: Iterable[RestRoute], version: str) -> dict[str, Any]:
     for route in shown:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)
     # Pieces of a page are named by reference only, so msgspec does not find them by itself.
-    answers = [shape for route in shown for shape in _shapes(route)]
+    answers = [shape for route in shown for shape in route.answers]
     shapes: list[type[msgspec.Struct]] = [*answers, *BODIES, Problem, Chunk, GapView]
     return {
         "openapi": "3.1.0",
@@ -73,11 +72,11 @@ def make_document(routes: Iterable[RestRoute], version: str) -> dict[str, Any]:
 
 
 def _describe(route: RestRoute) -> Schema:
-    name = route.handler.__name__.strip("_")
+    name = route.name
     found: Schema = {
         "tags": [route.tag],
         "summary": name.replace("_", " ").title(),
-        "description": inspect.getdoc(route.handler),
+        "description": route.help,
         # The name that generated clients call it by, for example processes_start.
         "operationId": f"{route.tag}_{name}",
         "responses": _answers(route),
@@ -93,7 +92,7 @@ def _describe(route: RestRoute) -> Schema:
 
 
 def _answers(route: RestRoute) -> Schema:
-    shown = [reference(one) for one in _shapes(route)]
+    shown = [reference(one) for one in route.answers]
     usual = _json(shown[0] if len(shown) == 1 else {"anyOf": shown}) if shown else {}
     found: Schema = {}
     for status in dict.fromkeys((route.status, *route.beside)):
@@ -106,10 +105,6 @@ def _answers(route: RestRoute) -> Schema:
         content = {MEDIA_TYPE: {"schema": reference(Problem)}}
         found[str(status)] = {"description": _PROBLEMS[status], "content": content}
     return found
-
-
-def _shapes(route: RestRoute) -> tuple[type[msgspec.Struct], ...]:
-    return route.answer if isinstance(route.answer, tuple) else (route.answer,)
 
 
 def _json(schema: Schema) -> Schema:

@@ -11,10 +11,9 @@ import asyncio
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import cast
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -27,7 +26,7 @@ from outlive.core.process import Owner
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import Members, RestCall, json_answer
-from outlive.operations.controls import CONTROLS, Approving, Changes, Denial, ProcessControl
+from outlive.operations.controls import Approving, Denial, ProcessControl
 from outlive.operations.repetition import Rerun
 from outlive.policy.access import approver_of
 from outlive.protocols.rest.answers import process_view
@@ -35,6 +34,7 @@ from outlive.protocols.rest.requests import (
     ApprovalParameters,
     ListParameters,
     OfProcess,
+    OfTerminal,
     OfWaiting,
     RemoveParameters,
     StartParameters,
@@ -137,8 +137,8 @@ async def get(call: RestCall, asked: OfProcess) -> Members:
     return process_view((await call.find(asked)).record)
 
 
-async def change(call: RestCall, asked: OfProcess, body: Changes) -> Members:
-    """Change tags, group and name, while it runs and afterwards."""
+async def change(call: RestCall, asked: OfProcess, body: ProcessControl) -> Members:
+    """Carry out a control, and return the process as it is then."""
     process = await call.find(asked)
     await body.apply(call.acting, process)
     return process_view(process.record)
@@ -163,21 +163,6 @@ async def remove(call: RestCall, asked: RemoveParameters) -> Members:
     process = await call.find(asked)
     await call.acting.remove(process, force=asked.force, note="Removed by request.")
     return {"process_id": process.process_id, "removed": True}
-
-
-def control(name: str) -> Callable[..., Awaitable[Members]]:
-    """Return the handler of one control of `operations.controls`."""
-    shape, _ = CONTROLS[name]
-
-    async def handle(call: RestCall, asked: OfProcess, body: ProcessControl) -> Members:
-        process = await call.find(asked)
-        await body.apply(call.acting, process)
-        return process_view(process.record)
-
-    # What stands in the document, and by what the body is read.
-    handle.__name__, handle.__doc__ = name, shape.apply.__doc__
-    handle.__annotations__["body"] = shape
-    return handle
 
 
 async def write(call: RestCall, asked: WriteParameters) -> Members:
@@ -215,10 +200,9 @@ async def wait(call: RestCall, asked: WaitParameters) -> Members:
     return {**process_view(process.record), "timed_out": not is_over}
 
 
-async def disk(call: RestCall) -> Members:
-    """Say what takes the state folder's disk, by project and state, and what retention will remove."""
-    found: Members = msgspec.to_builtins(await call.engine.disk_usage.look(call.owner().principal))
-    return found
+async def terminal(call: RestCall, asked: OfTerminal) -> Members:
+    """Describe a terminal."""
+    return await call.context.terminals.get(asked.terminal_id, call.owner())
 
 
 async def approvals(call: RestCall, asked: ApprovalParameters) -> Members:

@@ -7,12 +7,13 @@ the OpenAPI document is made (`openapi`). Its name and docstring stand in that d
 """
 
 import asyncio
+import inspect
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import cast, get_type_hints
+from typing import Any, cast, get_type_hints
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -24,7 +25,14 @@ from starlette.types import Scope as AsgiScope
 
 from outlive.core.cursor import Cursor
 from outlive.core.documents import checked_json
-from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, ProcessNotFound, ProtocolViolation
+from outlive.core.errors import (
+    AccessDenied,
+    BackendUnavailable,
+    InvalidRequest,
+    OutliveError,
+    ProcessNotFound,
+    ProtocolViolation,
+)
 from outlive.core.events import AuditEvent
 from outlive.core.hints import hint_for
 from outlive.core.process import Owner
@@ -41,6 +49,7 @@ from outlive.protocols.rest.requests import OfProcess
 from outlive.protocols.trace_context import traceparent_of
 from outlive.server.access.guard import access_of
 from outlive.server.access.web_pages import STATIC_PAGES
+from outlive.server.operations import Operations
 from outlive.server.terminal_calls import TerminalCalls
 from outlive.store.output_log import OutputLog
 
@@ -55,13 +64,15 @@ _KINDS = MappingProxyType({"integer": "a whole number", "number": "a number", "b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestContext:
-    """What all calls share: the engine, the terminals, the settings, and whether the server is stopping.
+    """What all calls share: the engine, the terminals, what carries out the operations that every door
+    answers alike, the settings, and whether the server is stopping.
 
     `key_locks`: the Idempotency-Keys that start a command right now.
     """
 
     engine: Engine
     terminals: TerminalCalls
+    operations: Operations
     settings: RestSettings
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     key_locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
@@ -159,38 +170,95 @@ class RestRoute:
 
     Attributes:
         method: GET and so on, or `WEBSOCKET`.
-        operation: Says the scope (`operations.table`); None for a static page, which a link on any page may
+        operation: Says the scope (`operations.table`); "" for a static page, which a link on any page may
             open. Whatever else has none is for administrators.
         handler: Answers with members, sent as JSON with `status`, or with an application that does the
-            sending.
+            sending. None: every door answers the operation alike.
         answer: The members that it answers with; several where it depends on the request.
         problems: The statuses of errors beside those that follow from its path and its body (`openapi`).
         beside: What the document says beside that of answers, by status.
         content: What it says of a body that the handler reads itself.
+        asked: What address and headers say, and `body` what the body does, if not what the types of the
+            handler's parameters, or the operation's request, say.
     """
 
     method: str
     path: str
-    operation: str | None
-    handler: Callable[..., Awaitable[ASGIApp | Members]]
+    operation: str
+    handler: Callable[..., Awaitable[ASGIApp | Members]] | None = None
     answer: tuple[type[msgspec.Struct], ...] | type[msgspec.Struct] = ()
     problems: tuple[int, ...] = ()
     status: int = 200
     beside: Mapping[int, Schema] = field(default_factory=dict)
     content: Schema | None = None
+    asked: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it does, in a word or some: of its handler, or of the operation."""
+        if self.handler is None or self.body is not None:
+            return self.operation.removeprefix("terminal_").removeprefix("services_")
+        return self.handler.__name__.strip("_")
+
+    @property
+    def help(self) -> str:
+        """What it does, in a sentence or some."""
+        if self.handler is None or self.body is not None:
+            return OPERATIONS[self.operation].help
+        return inspect.getdoc(self.handler) or ""
+
+    @property
+    def answers(self) -> tuple[type[msgspec.Struct], ...]:
+        """The structs of what it answers with."""
+        found = OPERATIONS[self.operation].answer if self.handler is None else self.answer
+        return found if isinstance(found, tuple) else () if found is None else (found,)
 
     @property
     def scope(self) -> Scope:
         """How much the caller must be allowed."""
-        if self.operation is None:
+        if not self.operation:
             return Scope.HELLO if self.path in STATIC_PAGES else Scope.ADMIN
         return OPERATIONS[self.operation].scope
 
     @cached_property
     def shapes(self) -> Mapping[str, type[msgspec.Struct]]:
         """The structs of `asked` and `body`."""
-        hints = get_type_hints(self.handler)
-        return {name: hints[name] for name in ("asked", "body") if name in hints}
+        found: dict[str, type[msgspec.Struct] | None] = {}
+        if self.handler is not None:
+            found = get_type_hints(self.handler)
+        elif self.body is None:
+            has_body = self.method in {"POST", "PUT", "PATCH"} and "{" not in self.path
+            found = {"body" if has_body else "asked": OPERATIONS[self.operation].request}
+        both = {"asked": self.asked or found.get("asked"), "body": self.body or found.get("body")}
+        return {name: shape for name, shape in both.items() if shape is not None}
+
+    async def carry_out(
+        self, call: RestCall, asked: msgspec.Struct | None = None, body: msgspec.Struct | None = None
+    ) -> ASGIApp | Members:
+        """Answer an operation that every door answers alike.
+
+        Raises:
+            BackendUnavailable: `server_lost`: the server stops while it waits for what the caller likes to
+                wait for; what was begun goes on.
+            OutliveError: What the operation raises.
+        """
+        operation = OPERATIONS[self.operation]
+        assert operation.request is not None
+        request = asked if body is None else body
+        if not isinstance(request, operation.request):  # its parts come from address and body
+            parts = [msgspec.structs.asdict(part) for part in (asked, body) if part is not None]
+            request = operation.request(**{name: value for part in parts for name, value in part.items()})
+        running = asyncio.ensure_future(
+            call.context.operations.carry_out(self.operation, request, call.owner())
+        )
+        if operation.pace == "open" and not await call.first_of(running):
+            raise BackendUnavailable("server_lost", "The server stops; what was begun goes on.")
+        members = await running
+        if self.status != 201:
+            return members
+        identity = next(members[name] for name in members if name.endswith("_id"))
+        return json_answer(members, self.status, Location=f"{self.path}/{identity}")
 
     @cached_property
     def parameters(self) -> list[Schema]:
@@ -314,7 +382,7 @@ class RestPath:
     async def _answer(self, route: RestRoute, call: RestCall) -> ASGIApp:
         # A caller that may not do this learns nothing of what is wrong with its request.
         call.access.require(route.scope)
-        asked: dict[str, object] = {}
+        asked: dict[str, Any] = {}
         route.check_query(call.connection)
         if "asked" in route.shapes:
             asked["asked"] = route.read_parameters(call.connection)
@@ -325,7 +393,7 @@ class RestPath:
             # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its
             # Origin.
             asked["body"] = _read_body(request, content, shape, needs_type=route.tag != "documents")
-        answer = await route.handler(call, **asked)
+        answer = await (route.handler or route.carry_out)(call, **asked)
         return json_answer(answer, route.status) if isinstance(answer, Mapping) else answer
 
     async def _refuse_method(self, scope: AsgiScope, send: Send) -> None:

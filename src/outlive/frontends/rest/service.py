@@ -17,10 +17,10 @@ from starlette.websockets import WebSocketClose
 
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
-from outlive.frontends.rest import documents, processes, reports, services, terminals
+from outlive.frontends.rest import documents, probes, processes
 from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
-from outlive.frontends.rest.machines import files, nodes
+from outlive.frontends.rest.machines import files
 from outlive.frontends.rest.machines.uploads import upload
 from outlive.frontends.rest.openapi import make_document, render_page
 from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
@@ -28,14 +28,18 @@ from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
 from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.operations import answers as shared
-from outlive.operations.controls import CONTROLS
+from outlive.operations.controls import CONTROLS, Changes, Resize
 from outlive.operations.files import FolderPage, NewFile
-from outlive.operations.nodes import NodeList
+from outlive.operations.nodes import NodeLabels, OfNode
+from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
-from outlive.operations.services.requests import StackList
+from outlive.operations.table import OPERATIONS
+from outlive.operations.terminals import ExecuteRequest, InputRequest, NewTerminalRequest
 from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
+from outlive.protocols.rest.requests import OfTerminal
 from outlive.server.http.boundary import ErrorBoundary
+from outlive.server.operations import Operations
 from outlive.server.terminal_calls import TerminalCalls
 
 # A page that loads nothing: whatever is smuggled into a text stays a text.
@@ -108,7 +112,7 @@ _FOUND: Mapping[int, Schema] = {
         "content": {**_content(LINES), **_content(TEXT)},
     }
 }
-_PAGES = (shared.OutputPage, answers.MatchPage)
+_PAGES = (answers.TimedPage, answers.MatchPage)
 _INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
@@ -127,16 +131,19 @@ _FILES = (409, 413, 507)
 _LOST = (404, 409)
 _NEW = (404, *_STATE, *_DISK)
 
-# Method, path, operation, handler, answer, and statuses of errors beside those that follow from the
-# path and the body.
-ROUTES: tuple[RestRoute, ...] = (
+# Method, path, operation, handler, answer, and statuses of errors beside those that follow from the path and
+# the body. Without a handler every door answers the operation alike (`server.operations`).
+_OWN: tuple[RestRoute, ...] = (
     RestRoute("POST", _ALL, "execute", processes.start, _VIEW, _DISK, 201, _STARTED),
     RestRoute("GET", _ALL, "list", processes.list_, answers.ProcessPage, (404,)),
     RestRoute("GET", _ONE, "get", processes.get, _VIEW),
-    RestRoute("PATCH", _ONE, "relabel", processes.change, _VIEW),
+    RestRoute("PATCH", _ONE, "relabel", processes.change, _VIEW, body=Changes),
     RestRoute("POST", f"{_ONE}/rerun", "rerun", processes.rerun, _VIEW, _NEW, 201, _RERUN),
     RestRoute("DELETE", _ONE, "remove", processes.remove, shared.Acknowledgement, _STATE),
-    *(RestRoute("POST", f"{_ONE}/{name}", name, processes.control(name), _VIEW, _STATE) for name in CONTROLS),
+    *(
+        RestRoute("POST", f"{_ONE}/{name}", name, processes.change, _VIEW, _STATE, body=shape)
+        for name, (shape, _) in CONTROLS.items()
+    ),
     RestRoute("POST", f"{_ONE}/stdin", "write", processes.write, answers.Written, (409, 413), content=_INPUT),
     RestRoute("POST", f"{_ONE}/files", "execute", upload, answers.Uploaded, _FILES, 201, _SAVED, _INPUT),
     RestRoute("GET", f"{_ONE}/wait", "wait", processes.wait, answers.Waited),
@@ -144,38 +151,37 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ONE}/follow", "attach", follow, beside=_FOLLOWED),
     RestRoute(WEBSOCKET, f"{_ONE}/follow", "attach", follow_socket),
     RestRoute("GET", "/v1/search", "search", search, problems=(404,), beside=_FOUND),
-    RestRoute("GET", "/v1/disk", "disk", processes.disk, shared.DiskUsageAnswer),
-    *reports.ROUTES,
     RestRoute("GET", "/v1/files", "file_list", files.list_files, FolderPage, _LOST),
     RestRoute("GET", _CONTENT, "file_read", files.read_file, (), _LOST, beside=_FILE),
     RestRoute("PUT", _CONTENT, "file_write", files.write_file, NewFile, (404, *_FILES), content=_INPUT),
-    RestRoute("GET", _NODES, "nodes", nodes.list_nodes, NodeList),
-    RestRoute("POST", _NODES, "node_add", nodes.add, NodeList, _DISK),
-    RestRoute("POST", f"{_NODE}/drain", "node_drain", nodes.drain, NodeList, _DISK),
-    RestRoute("POST", f"{_NODE}/resume", "node_resume", nodes.resume, NodeList, _DISK),
-    RestRoute("POST", f"{_NODE}/adopt", "node_adopt", nodes.adopt, NodeList, _DISK),
-    RestRoute("DELETE", _NODE, "node_remove", nodes.remove, NodeList, _STATE),
-    RestRoute("POST", f"{_NODE}/invite", "node_invite", nodes.invite, NodeList, _DISK),
-    RestRoute("POST", _GATEWAYS, "node_join", nodes.join, NodeList, _DISK),
-    RestRoute("DELETE", _GATEWAY, "node_leave", nodes.leave, NodeList),
+    RestRoute("GET", _NODES, "nodes"),
+    RestRoute("POST", _NODES, "node_add", problems=_DISK),
+    *(RestRoute("POST", f"{_NODE}/{verb}", f"node_{verb}", problems=_DISK) for verb in ("drain", "resume")),
+    RestRoute("POST", f"{_NODE}/adopt", "node_adopt", problems=_DISK),
+    RestRoute("DELETE", _NODE, "node_remove", problems=_STATE),
+    RestRoute("POST", f"{_NODE}/invite", "node_invite", problems=_DISK, asked=OfNode, body=NodeLabels),
+    RestRoute("POST", _GATEWAYS, "node_join", problems=_DISK),
+    RestRoute("DELETE", _GATEWAY, "node_leave"),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),
-    RestRoute("GET", _TERMINALS, "terminal_list", terminals.list_, shared.TerminalPage),
-    RestRoute(
-        "POST", _TERMINALS, "terminal_create", terminals.create, shared.TerminalView, _NEW, 201, _OPENED
-    ),
-    RestRoute("GET", _TERMINAL, "terminal_list", terminals.get, shared.TerminalView),
-    RestRoute("DELETE", _TERMINAL, "terminal_close", terminals.close, shared.ClosedTerminal, _STATE),
-    RestRoute("GET", f"{_TERMINAL}/output", "terminal_read", terminals.read, shared.TerminalTextView, _STATE),
+    RestRoute("GET", _TERMINALS, "terminal_list"),
+    RestRoute("POST", _TERMINALS, "terminal_create", None, (), _NEW, 201, _OPENED, body=NewTerminalRequest),
+    RestRoute("GET", _TERMINAL, "terminal_list", processes.terminal, shared.TerminalView),
+    RestRoute("DELETE", _TERMINAL, "terminal_close", problems=_STATE),
+    RestRoute("GET", f"{_TERMINAL}/output", "terminal_read", problems=_STATE),
     *(
-        RestRoute("POST", f"{_TERMINAL}/{name}", operation, handler, answer, _STATE)
-        for name, operation, handler, answer in terminals.VERBS
+        RestRoute("POST", f"{_TERMINAL}/{verb}", operation, problems=_STATE, asked=OfTerminal, body=body)
+        for verb, operation, body in (
+            ("execute", "terminal_execute", ExecuteRequest),
+            ("input", "terminal_write", InputRequest),
+            ("resize", "terminal_resize", Resize),
+        )
     ),
-    RestRoute("GET", _SERVICES, "services_list", services.list_services, StackList),
+    RestRoute("GET", _SERVICES, "services_list"),
     *(
-        RestRoute("POST", f"{_SERVICES}/{name}", operation, handler, StackList, (404, *_DISK))
-        for name, operation, handler in services.VERBS
+        RestRoute("POST", f"{_SERVICES}/{verb}", f"services_{verb}", problems=(404, *_DISK))
+        for verb in ("up", "down", "restart")
     ),
     # Before the path with a parameter, which would take it, too.
     RestRoute("POST", _BY_PID, "control", documents.terminate_by_pid, answers.Terminated, (404, *_STATE)),
@@ -184,8 +190,19 @@ ROUTES: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ASYNC}/process/{{process_id}}/", "get", documents.get, answers.Finished),
     RestRoute("POST", _BY_ID, "control", documents.terminate, answers.Terminated, _STATE),
     RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.SyncAnswer, _DISK),
-    RestRoute("GET", "/healthz", "health", reports.healthz, answers.Alive),
-    RestRoute("GET", "/readyz", "health", reports.readyz, answers.Ready),
+    RestRoute("GET", "/healthz", "health", probes.healthz, answers.Alive),
+    RestRoute("GET", "/readyz", "health", probes.readyz, answers.Ready),
+)
+_ROUTED = {route.operation for route in _OWN}
+ROUTES: tuple[RestRoute, ...] = (
+    *_OWN,
+    *(  # what every door answers alike and has no address of its own above
+        RestRoute(
+            "GET" if one.scope is Scope.READ or one.name in REPORTS else "POST", f"/v1/{one.name}", one.name
+        )
+        for one in OPERATIONS.values()
+        if one.answer is not None and one.name not in _ROUTED
+    ),
 )
 
 
@@ -195,7 +212,9 @@ class RestService:
     def __init__(self, engine: Engine, settings: RestSettings, terminals: Terminals | None = None) -> None:
         """Serve the processes of `engine`, and terminals: the engine's own if none are given."""
         calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
-        self._context = RestContext(engine=engine, terminals=calls, settings=settings)
+        self._context = RestContext(
+            engine=engine, terminals=calls, operations=Operations(engine, calls), settings=settings
+        )
         self._routes = self._by_path()
         served: list[BaseRoute] = []
         for path, routes in self._routes.items():
@@ -234,8 +253,8 @@ class RestService:
     def _by_path(self) -> dict[str, dict[str, RestRoute]]:
         """Return all routes by path and method, with the two static pages, which have no operation."""
         pages = (
-            RestRoute("GET", "/openapi.json", None, self._send_document),
-            RestRoute("GET", DOCS_PATH, None, self._send_page),
+            RestRoute("GET", "/openapi.json", "", self._send_document),
+            RestRoute("GET", DOCS_PATH, "", self._send_page),
         )
         found: dict[str, dict[str, RestRoute]] = {}
         for route in (*ROUTES, *pages):

@@ -19,7 +19,6 @@ from outlive.core.errors import OutliveError
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass
-from outlive.protocols.jsonrpc.members import CompletionMembers, EventMembers, GapMembers, QueuedMembers
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import process_view
 
@@ -184,7 +183,7 @@ def encode_process_notification(word: str, record: ProcessRecord, *, cursor: str
     if word == "completed":
         exit_code, error = record.wire_exit_code, record.error
         status = "completed" if exit_code == 0 and not record.output_lost else "failed"
-    params: CompletionMembers = {
+    params: dict[str, object] = {
         "status": status,
         "pid": record.pid,
         "pgid": record.pid,  # every command leads a POSIX session and group of its own (promise S0.3)
@@ -202,7 +201,7 @@ def encode_queued(record: ProcessRecord) -> bytes:
     """Return `process.queued`: what a process waits for before it starts, and what has to be done for
     that.
     """
-    params: QueuedMembers = {
+    params: dict[str, object] = {
         "status": "queued",
         "process_id": record.process_id,
         "waits_for": record.waits_for,
@@ -213,7 +212,7 @@ def encode_queued(record: ProcessRecord) -> bytes:
 
 def encode_gap(process_id: str, stream: int, first: int, last: int, *, cursor: str) -> bytes:
     """Return `process.gap`: the log no longer holds bytes `first` to `last` of a stream (promise S0.20)."""
-    params: GapMembers = {
+    params: dict[str, object] = {
         "process_id": process_id,
         "type": STREAM_NAMES[stream],
         "from": first,
@@ -290,7 +289,7 @@ def encode_event(
     node: str | None = None,
 ) -> bytes:
     """Return the notification `event`."""
-    params: EventMembers = {
+    params: dict[str, object] = {
         "event": event,
         "at": at,
         "process_id": None if record is None else record.process_id,

@@ -23,7 +23,7 @@ from itertools import accumulate
 import orjson
 
 from outlive.core.identity import ID_LENGTH
-from outlive.protocols.jsonrpc.members import StreamName
+from outlive.operations.answers import StreamName
 from outlive.protocols.websocket_frames import TEXT, binary_frame, frame_header, text_frame
 
 STREAM_NAMES: tuple[StreamName, StreamName] = ("stdout", "stderr")

@@ -170,10 +170,6 @@ class AttachParams(msgspec.Struct, kw_only=True, frozen=True):
     max_line_bytes: _LineBytes | None = None
 
 
-class DiskParams(msgspec.Struct, kw_only=True, frozen=True):
-    """`disk`: nothing to say."""
-
-
 class ListParams(ListFilter, kw_only=True, frozen=True):
     """`list`: which processes, newest first; `before` is the last process_id of the page before."""
 

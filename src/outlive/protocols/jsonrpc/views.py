@@ -1,13 +1,14 @@
 """Processes and their output as JSON-RPC shows them to `list`, `get`, `attach`, `wait` and `read`. Pure.
 
-The members are declared in `members`; their names are promised (S0). REST makes its own views from these.
+The members are declared in `members` and `operations.answers`; their names are promised (S0). REST makes its
+own views from these.
 """
 
 import base64
 import codecs
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, cast
+from typing import Literal
 
 from outlive.core.command import StandingApproval
 from outlive.core.cursor import Cursor
@@ -15,19 +16,11 @@ from outlive.core.lifecycle import State
 from outlive.core.location import HERE
 from outlive.core.process import Observation, ProcessRecord
 from outlive.core.values import dataclass
-from outlive.protocols.jsonrpc.members import (
-    ApprovalMembers,
-    ChunkMembers,
-    LocationMembers,
-    ProcessMembers,
-    SandboxMembers,
-    StandingMembers,
-    StatsMembers,
-    StatusWord,
-)
+from outlive.protocols.jsonrpc.members import StatusWord
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 
 Encoding = Literal["utf-8", "base64"]
+_Members = dict[str, object]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WORDS: dict[State, StatusWord] = {State.PAUSED: "paused", State.QUEUED: "queued"}
 
@@ -39,9 +32,9 @@ def status_word(record: ProcessRecord) -> StatusWord:
     return _WORDS.get(record.state, "started")
 
 
-def process_view(record: ProcessRecord) -> ProcessMembers:
+def process_view(record: ProcessRecord) -> _Members:
     """Return everything that a client may know of a process; times are ISO 8601 in UTC, sizes bytes."""
-    view: ProcessMembers = {
+    view: _Members = {
         # What it is and how it is; `status` is S0's word, `state` the exact one.
         "process_id": record.process_id,
         "status": status_word(record),
@@ -77,7 +70,7 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
         "grace": record.grace_s,
         "tags": dict(record.tags),
         "group": record.group,
-        "sandbox": cast("SandboxMembers", record.sandbox.view()),
+        "sandbox": record.sandbox.view(),
         "env_secrets": list(record.secret_names),
         "session_id": record.owner.connection_id,
     }
@@ -85,7 +78,7 @@ def process_view(record: ProcessRecord) -> ProcessMembers:
     return view
 
 
-def _add_rest(view: ProcessMembers, record: ProcessRecord) -> None:
+def _add_rest(view: _Members, record: ProcessRecord) -> None:
     """Add what is left out where it says nothing."""
     rest: dict[str, object] = {
         "started_by": record.origin.encode() if record.origin.door else None,
@@ -103,10 +96,10 @@ def _add_rest(view: ProcessMembers, record: ProcessRecord) -> None:
         "session_over": record.is_session_over or None,
         "redacted": record.redacted or None,
     }
-    view.update(cast("ProcessMembers", {name: value for name, value in rest.items() if value is not None}))
+    view |= {name: value for name, value in rest.items() if value is not None}
 
 
-def _standing(standing: StandingApproval) -> StandingMembers:
+def _standing(standing: StandingApproval) -> _Members:
     return {
         "project": _shown(standing.project),
         "commands": [[_shown(word) for word in words] for words in standing.commands],
@@ -122,7 +115,7 @@ def approval_view(
     script_bytes: int,
     env: Mapping[str, str | None],
     redacted: int = 0,
-) -> ApprovalMembers:
+) -> _Members:
     """Return what a person has to know to approve a start.
 
     Args:
@@ -136,7 +129,7 @@ def approval_view(
             does not count.
     """
     approval = record.approval
-    view: ApprovalMembers = {
+    view: _Members = {
         "process_id": record.process_id,
         "digest": digest,
         "command": record.command,
@@ -147,7 +140,7 @@ def approval_view(
         "variables": [_shown(name) for name in env],
         "env": {_shown(name): None if value is None else _shown(value) for name, value in env.items()},
         "profile": record.sandbox.profile.value,
-        "location": None if record.location == HERE else cast("LocationMembers", record.location.view()),
+        "location": None if record.location == HERE else record.location.view(),
         "reason": "" if approval is None else approval.reason,
         "principal": record.owner.principal,
         "since": record.created_at,
@@ -167,9 +160,9 @@ def _shown(word: str) -> str:
     return word.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def stats_view(seen: Observation) -> StatsMembers:
+def stats_view(seen: Observation) -> _Members:
     """Return what a process's tree looks like; times are seconds, sizes bytes."""
-    view: StatsMembers = {
+    view: _Members = {
         "pids": list(seen.pids),
         "threads": seen.threads,
         "cpu": seen.cpu_s,
@@ -201,14 +194,14 @@ class Piece:
 
 def page_view(
     pieces: Iterable[Piece], cursor: Cursor, *, encoding: Encoding, is_last: bool
-) -> tuple[list[ChunkMembers], Cursor]:
+) -> tuple[list[_Members], Cursor]:
     """Return the `chunks` of a page and the cursor behind it.
 
     A character that the end of a chunk cuts moves into its stream's next chunk, and at the end of the page to
     the next page (the cursor is then before it), so that the joined texts are the decoded stream. `is_last`:
     nothing will follow, and an unfinished character is shown as U+FFFD.
     """
-    chunks: list[ChunkMembers] = []
+    chunks: list[_Members] = []
     # By stream: the offset up to which it is shown, and the bytes of an unfinished character.
     ends = [cursor.stdout, cursor.stderr]
     held = [b"", b""]
@@ -217,7 +210,7 @@ def page_view(
         if piece.data is None:
             # What is held belongs before the gap, and its rest was in it.
             _finish(chunks, ends, held, stream)
-            gap: ChunkMembers = {
+            gap: _Members = {
                 "type": STREAM_NAMES[stream],
                 "gap": True,
                 "from": piece.start,
@@ -236,7 +229,7 @@ def page_view(
         held[stream] = unread
         ends[stream] = piece.end - len(unread)
         if text:
-            shown: ChunkMembers = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
+            shown: _Members = {"type": STREAM_NAMES[stream], "data": text, "end": ends[stream]}
             if piece.redacted:
                 shown["redacted"] = piece.redacted
             if piece.time_ns:
@@ -253,7 +246,7 @@ def moment_of(time_ns: int) -> datetime:
     return _EPOCH + timedelta(microseconds=time_ns // 1000)
 
 
-def _finish(chunks: list[ChunkMembers], ends: list[int], held: list[bytes], stream: int) -> None:
+def _finish(chunks: list[_Members], ends: list[int], held: list[bytes], stream: int) -> None:
     """Show an unfinished character whose rest will never come."""
     if held[stream]:
         ends[stream] += len(held[stream])

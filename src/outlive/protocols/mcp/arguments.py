@@ -3,7 +3,7 @@
 The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1,
 S1.10, S4.2, S4.13); `timeout`, `grace` and `wait_s` are seconds, `max_output` is bytes. Tool schemas are made
 from these structs. The documented tools ignore unknown members. Those of the lean tools are `lean`, those of
-the terminal tools `protocols.terminal.requests`, for all frontends alike.
+the terminal tools `operations.terminals`, for all frontends alike.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,6 +14,7 @@ from outlive.core.layout import Degraded
 from outlive.core.process import ProcessRecord, Status, status_of
 from outlive.operations.answers import (
     AnswerMembers,
+    OutputPage,
     ProcessAnswer,
     Reachable,
     Redacted,
@@ -44,6 +45,25 @@ class ProcessPage(AnswerMembers, kw_only=True, frozen=True):
     processes: list[ProcessView]
     next: Annotated[str | None, Meta(description="The cursor of the next page; null where there is none.")]
     degraded: _Degraded = None
+
+
+class WindowSizeView(AnswerMembers, kw_only=True, frozen=True):
+    """The size of a terminal's window from byte `at` of its output on."""
+
+    at: int
+    rows: int
+    cols: int
+
+
+class TimedPage(OutputPage, kw_only=True, frozen=True):
+    """Output in the order of writing."""
+
+    at: Annotated[
+        int | None, Meta(description="With `times`: how many bytes of both streams lie before the page.")
+    ] = None
+    sizes: Annotated[
+        list[WindowSizeView], Meta(description="With `times`, of a terminal: its sizes, oldest first.")
+    ] = msgspec.field(default_factory=list)
 
 
 class Match(AnswerMembers, kw_only=True, frozen=True):

@@ -17,7 +17,6 @@ from msgspec import Meta
 
 from outlive.core.command import Command
 from outlive.core.process import WaitUntil
-from outlive.core.terminal import Form
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
 from outlive.operations.nodes import NodeAdd, NodeJoin, NodeLabels
 from outlive.operations.repetition import Rerun
@@ -34,13 +33,12 @@ from outlive.operations.requests import (
 from outlive.operations.search import SearchRequest
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
-from outlive.protocols.jsonrpc.views import Encoding
-from outlive.protocols.terminal.requests import (
-    DEFAULT_BUDGET,
+from outlive.operations.terminals import (
     ExecuteRequest,
     InputRequest,
     NewTerminalRequest,
 )
+from outlive.protocols.jsonrpc.views import Encoding
 
 # The three ways to say what runs.
 _TEXT: dict[str, Any] = {"type": "string"}
@@ -298,18 +296,6 @@ class UploadParameters(OfProcess, kw_only=True, frozen=True):
     )
 
 
-class ServicesParameters(msgspec.Struct, kw_only=True, frozen=True):
-    """Which services to show, and how long to wait for news."""
-
-    folder: Annotated[
-        ProjectFolder | None, Meta(description="Only those of this project; all of yours, if left out.")
-    ] = None
-    revision: Annotated[
-        int | None, Meta(description="With folder: answer once they have another revision than this.")
-    ] = None
-    wait_s: Annotated[WaitSeconds, Meta(description="Seconds that it waits for that at most.")] = 0.0
-
-
 class WaitParameters(OfProcess, kw_only=True, frozen=True):
     """How long a process is waited for, and what for."""
 
@@ -428,11 +414,3 @@ class SocketParameters(FollowParameters, kw_only=True, frozen=True):
     """The same for a WebSocket."""
 
     output: Literal["text", "binary"] = "text"
-
-
-class TerminalTextParameters(OfTerminal, kw_only=True, frozen=True):
-    """What of a terminal is read."""
-
-    form: Annotated[Form, Meta(description="As it came, as plain text, or what a person sees now.")] = "clean"
-    cursor: Annotated[str | None, Meta(description="Where to go on; the newest output if left out.")] = None
-    budget: Annotated[int, Meta(ge=100, le=1_000_000, description="Most characters.")] = DEFAULT_BUDGET

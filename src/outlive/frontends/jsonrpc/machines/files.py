@@ -14,7 +14,6 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.file_words import PIECE_BYTES
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result
 from outlive.operations.files import FILE_ANSWERS, FileAsked, FileClose, FileOpen, FileRead, FileWrite
-from outlive.operations.table import OPERATIONS
 
 
 class ReadPieceParams(FileRead, kw_only=True, frozen=True):
@@ -29,20 +28,20 @@ class WritePieceParams(FileWrite, kw_only=True, frozen=True):
     data: str = ""
 
 
-async def _open(context: Context, params: FileOpen, label: str | None) -> Result[Any]:
+async def _open(context: Context, params: FileOpen, label: str | None) -> Result:
     return Result(await context.engine.files.open(context.owner(label), params))
 
 
-async def _close(context: Context, params: FileClose, label: str | None) -> Result[Any]:
+async def _close(context: Context, params: FileClose, label: str | None) -> Result:
     return Result(await context.engine.files.end(context.owner(label), params))
 
 
-async def _ask(context: Context, params: FileAsked, label: str | None) -> Result[Any]:
+async def _ask(context: Context, params: FileAsked, label: str | None) -> Result:
     members, _ = await context.engine.files.ask(context.owner(label), params)
     return Result(members)
 
 
-async def _read(context: Context, params: ReadPieceParams, label: str | None) -> Result[Any]:
+async def _read(context: Context, params: ReadPieceParams, label: str | None) -> Result:
     asked = FileRead(copy=params.copy, name=params.name, offset=params.offset, limit=params.limit)
     members, data = await context.engine.files.ask(context.owner(label), asked)
     if params.encoding == "binary":
@@ -50,7 +49,7 @@ async def _read(context: Context, params: ReadPieceParams, label: str | None) ->
     return Result({**members, "data": base64.b64encode(data).decode()})
 
 
-async def _write(context: Context, params: WritePieceParams, label: str | None) -> Result[Any]:
+async def _write(context: Context, params: WritePieceParams, label: str | None) -> Result:
     try:
         data = base64.b64decode(params.data, validate=True)
     except binascii.Error as error:
@@ -59,14 +58,14 @@ async def _write(context: Context, params: WritePieceParams, label: str | None) 
     return await _written(context, FileWrite(**members), data, label)
 
 
-async def write_piece(context: Context, params: FileWrite, data: memoryview) -> Result[Any]:
+async def write_piece(context: Context, params: FileWrite, data: memoryview) -> Result:
     """Write bytes that came as they are, in a binary frame."""
     return await _written(context, params, data, None)
 
 
 async def _written(
     context: Context, params: FileWrite, data: bytes | memoryview, label: str | None
-) -> Result[Any]:
+) -> Result:
     if len(data) > PIECE_BYTES:
         raise InvalidRequest("invalid_params", f"A piece has at most {PIECE_BYTES} bytes.")
     members, _ = await context.engine.files.ask(context.owner(label), params, data)
@@ -84,15 +83,9 @@ _OTHERS: dict[str, tuple[type[msgspec.Struct], Any]] = {
 
 def _method(name: str, request: type[msgspec.Struct], answer: type[msgspec.Struct]) -> Method:
     shape, handler = _OTHERS.get(name, (request, _ask))
-    return Method(
-        name=name,
-        scope=OPERATIONS[name].scope,
-        shape=shape,
-        result=answer,
-        answer=handler,
-        # Many at once: on a long line a piece takes as long as a hundred.
-        concurrency=Concurrency.LARGE if name == "file_read" else Concurrency.LONG,
-    )
+    # Many at once: on a long line a piece takes as long as a hundred.
+    concurrency = Concurrency.LARGE if name == "file_read" else Concurrency.LONG
+    return Method(name, shape, answer, handler, concurrency)
 
 
 FILES = {name: _method(name, *shapes) for name, shapes in FILE_ANSWERS.items()}

@@ -36,6 +36,7 @@ from outlive.frontends.mcp.tools.waits import (
     wish_words,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
+from outlive.operations.typed import typed_keys
 from outlive.protocols.mcp.headers import STOPPED_NOTE
 from outlive.protocols.mcp.lean import (
     ControlArguments,
@@ -52,7 +53,6 @@ from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import error_text
 from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.output.pattern import Pattern
-from outlive.protocols.terminal.typed import typed_keys
 
 _SETTLED_S = 0.5  # silence after an input, of a program that the kernel does not show waiting
 _SEND_S = 30.0  # for the answer to an input

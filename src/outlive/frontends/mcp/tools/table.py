@@ -18,6 +18,7 @@ from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
+from outlive.operations import terminals as requests
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
 from outlive.operations.tool_sets import ToolSet
@@ -27,7 +28,6 @@ from outlive.protocols.mcp import lean as lean_arguments
 from outlive.protocols.mcp.schemas import Schema
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import read_text, terminals_text
-from outlive.protocols.terminal import requests
 from outlive.server.terminal_calls import TerminalCalls
 
 BACKGROUND_TOOL = "execute_background_linux_shell_command"  # an endpoint may stream its answer (promise S4.3)
