@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine.hosts.editor import NotEditable
-from outlive.cli.machine.hosts.json_text import JsonText
-from outlive.cli.machine.hosts.toml_text import TomlText
-from outlive.cli.machine.hosts.yaml_text import YamlText
+from outlive.cli.machine.hosts.editor import FormatName, NotEditable
+from outlive.cli.machine.hosts.entry import editor_of
 from outlive.client.messages import read_frame
 from outlive.client.runtime import refused
 from outlive.core.errors import OutliveError
@@ -94,35 +92,35 @@ _BOMB = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n 
 
 
 @pytest.mark.parametrize(
-    ("editor", "text"),
+    ("form", "text"),
     [
-        (YamlText(), "a: " + "[" * 50_000),
-        (YamlText(), "- " * 5000 + "x"),
-        (YamlText(), _BOMB),
-        (YamlText(), _BOMB + "b:\n  <<: *a39\n"),
-        (YamlText(), "a: &a [*a]"),
-        (YamlText(), "a: " + "9" * 5000),
-        (YamlText(), "a: " + "1:" * 1000 + "1.5"),
-        (YamlText(), "a: !!int ''"),
-        (YamlText(), "a: !!bool x"),
-        (YamlText(), "a: !!timestamp x"),
-        (TomlText(), "a = " + "[" * 5000),
-        (TomlText(), "a" + ".a" * 100_000 + " = 1"),
-        (TomlText(), "a = " + "9" * 5000),
-        (JsonText(has_comments=True), '{"a": ' + "[" * 100_000),
-        (JsonText(has_comments=False), '{"a":' * 100_000),
-        (JsonText(has_comments=False), '{"a": ' + "9" * 5000 + "}"),
+        ("yaml", "a: " + "[" * 50_000),
+        ("yaml", "- " * 5000 + "x"),
+        ("yaml", _BOMB),
+        ("yaml", _BOMB + "b:\n  <<: *a39\n"),
+        ("yaml", "a: &a [*a]"),
+        ("yaml", "a: " + "9" * 5000),
+        ("yaml", "a: " + "1:" * 1000 + "1.5"),
+        ("yaml", "a: !!int ''"),
+        ("yaml", "a: !!bool x"),
+        ("yaml", "a: !!timestamp x"),
+        ("toml", "a = " + "[" * 5000),
+        ("toml", "a" + ".a" * 100_000 + " = 1"),
+        ("toml", "a = " + "9" * 5000),
+        ("jsonc", '{"a": ' + "[" * 100_000),
+        ("json", '{"a":' * 100_000),
+        ("json", '{"a": ' + "9" * 5000 + "}"),
     ],
     ids=range(16),
 )
-def test_a_file_of_a_host_is_edited_or_refused(editor: YamlText | TomlText | JsonText, text: str) -> None:
+def test_a_file_of_a_host_is_edited_or_refused(form: FormatName, text: str) -> None:
     with pytest.raises(NotEditable):
-        editor.put(text, ("servers", "outlive"), value={"command": "x"})
+        editor_of(form).put(text, ("servers", "outlive"), value={"command": "x"})
 
 
 def test_a_yaml_file_with_aliases_is_edited() -> None:
     text = "base: &b {x: 1}\none: *b\ntwo:\n  <<: *b\n"
-    assert YamlText().put(text, ("extensions", "outlive"), value={"cmd": "x"}).startswith(text)
+    assert editor_of("yaml").put(text, ("extensions", "outlive"), value={"cmd": "x"}).startswith(text)
 
 
 def _services(folder: Path) -> object:

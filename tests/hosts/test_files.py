@@ -200,11 +200,18 @@ def test_an_entry_for_an_address_becomes_one_for_a_command(tmp_path: Path) -> No
 def test_an_entry_on_one_line_of_toml_is_written_anew(tmp_path: Path) -> None:
     path = tmp_path / ".codex/config.toml"
     path.parent.mkdir()
-    path.write_text('[mcp_servers]\noutlive = { command = "old", env = { A = "b" } }\nother.command = "x"\n')
+    ours = 'outlive = { command = "old", env = { A = "b" }, timeout = 1.5 }'
+    text = f'[mcp_servers]\n{ours}\nother.command = "x"\n'
+    path.write_text(text)
     call_here(tmp_path, "install", "codex")
     entry = servers("codex", path)["outlive"]
-    assert entry == {**entry, "env": {"A": "b"}, "command": outlive_command()[0]}
+    assert entry == {**entry, "env": {"A": "b"}, "timeout": 1.5, "command": outlive_command()[0]}
     assert 'other.command = "x"\n' in path.read_text()
+    text = text.replace("1.5", "1979-05-27")
+    path.write_text(text)
+    done = call_here(tmp_path, "install", "codex")
+    assert (done.returncode, "a date or a time" in done.stderr) == (1, True)
+    assert path.read_text() == text
 
 
 @pytest.mark.parametrize(

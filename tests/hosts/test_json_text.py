@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.cli.machine.hosts.editor import NotEditable
-from outlive.cli.machine.hosts.json_text import JsonText
+from outlive.cli.machine.hosts.entry import editor_of
 
 _NAMES = st.text(max_size=8)
 _VALUES = st.recursive(
@@ -19,7 +19,7 @@ _VALUES = st.recursive(
     max_leaves=8,
 )
 _SECTION, _OURS = _PATH = ("mcpServers", "outlive")
-_JSON, _JSONC = JsonText(has_comments=False), JsonText(has_comments=True)
+_JSON, _JSONC = editor_of("json"), editor_of("jsonc")
 _DOCUMENTS = st.fixed_dictionaries(
     {}, optional={_SECTION: st.dictionaries(_NAMES, _VALUES, max_size=3), "other": _VALUES, "é": _VALUES}
 ).flatmap(lambda known: st.dictionaries(_NAMES, _VALUES, max_size=3).map(lambda more: {**more, **known}))
@@ -115,7 +115,7 @@ def test_any_text_is_understood_as_json_is_or_refused(text: str) -> None:
         ('{"a": tru}', "Expecting value"),
         ('{"a": 1', "a comma or a closing brace"),
         ("[1]", "an object was expected"),
-        ('{"mcpServers": []}', '"mcpServers" is no object'),
+        ('{"mcpServers": []}', '"mcpServers" is no table'),
         ('{"mcpServers": {}, "mcpServers": {}}', "2 times"),
         ('{"mcpServers": {"outlive": 1, "outlive": 2}}', "2 times"),
         ('{"a": ' + "[" * 100_000, "in each other"),

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.cli.machine.hosts.editor import NotEditable, without_value
-from outlive.cli.machine.hosts.toml_text import TomlText
+from outlive.cli.machine.hosts.entry import editor_of
 
-_TOML = TomlText()
+_TOML = editor_of("toml")
 _PATH = ("mcp_servers", "outlive")
 _ENTRY: dict[str, Any] = {
     "command": "/bin/outlive",
@@ -91,6 +91,28 @@ def test_an_entry_in_parts_of_the_text_is_removed_whole_and_comments_of_others_s
     assert _TOML.remove(text, _PATH) == (
         "# top\n\n# about tui\n[tui]\na = 1\n\n[mcp_servers]\nother.command = 'y'\n"
     )
+
+
+def test_a_comment_behind_a_changed_value_stays_and_so_does_a_value_of_several_lines() -> None:
+    text = (
+        "[mcp_servers.outlive]\n'command' =  \"a # b = c\"  # = [mine]\nargs = [ # first\n  'x', # ]\n]\n"
+        "# end of it\n\n[tui]\n"
+    )
+    new = _TOML.put(text, (*_PATH, "command"), value="/new")
+    assert new == text.replace('=  "a # b = c"', '= "/new"')
+    new = _TOML.put(text, (*_PATH, "timeout"), value=1.5)
+    assert new == text.replace("\n]\n", "\n]\ntimeout = 1.5\n")
+
+
+def test_values_that_take_too_long_to_find_are_refused() -> None:
+    """A statement's end is looked for by parsing; a project's file may be hostile."""
+    for text in (
+        "a = [\n" + "[1],\n" * 100_000 + "]\n",
+        f'"{"=" * 1000}" = 1\n',
+        "[mcp_servers.outlive]\ncommand = '" + "#" * 1000 + "'\n",
+    ):
+        with pytest.raises(NotEditable, match="too"):
+            _TOML.put(text, (*_PATH, "command"), value="x")
 
 
 @pytest.mark.parametrize(

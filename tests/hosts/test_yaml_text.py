@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.cli.machine.hosts.editor import NotEditable, without_value
-from outlive.cli.machine.hosts.yaml_text import YamlText
+from outlive.cli.machine.hosts.entry import editor_of
 
-_YAML = YamlText()
+_YAML = editor_of("yaml")
 _PATH = ("extensions", "outlive")
 _ENTRY: dict[str, Any] = {
     "enabled": True,
@@ -89,6 +89,16 @@ def test_any_text_is_understood_as_yaml_is_or_refused(text: str) -> None:
     except NotEditable:
         return
     assert without_value(yaml.safe_load(new), _PATH) == (yaml.safe_load(text) or {})
+
+
+def test_a_comment_behind_a_changed_value_stays() -> None:
+    text = "extensions: # all\n  'outlive':   # ours\n    cmd: x # why\n    args:\n      - a\n\n# end\n"
+    new = _YAML.put(text, (*_PATH, "cmd"), value="/new")
+    assert new == text.replace("cmd: x", "cmd: /new")
+    new = _YAML.put(new, (*_PATH, "args"), value=["b"])
+    assert new == text.replace("cmd: x", "cmd: /new").replace("  - a", "- b")
+    new = _YAML.put("extensions: {} # none\nk: 1\n", _PATH, value={"cmd": "x"})
+    assert new == "extensions: # none\n  outlive:\n    cmd: x\nk: 1\n"
 
 
 @pytest.mark.parametrize(

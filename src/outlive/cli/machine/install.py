@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 
 from outlive.cli.machine.file_change import FileChange, backup_texts, read_text
-from outlive.cli.machine.hosts.editor import Format, NotEditable
+from outlive.cli.machine.hosts.editor import FormatName, NotEditable
 from outlive.cli.machine.hosts.entry import (
     config_path,
     entry_in,
@@ -31,7 +31,7 @@ from outlive.kernel.project import working_folder
 _SECRET = 0o600  # a user's file may come to hold keys of other servers
 _SHARED = 0o666  # a project's is committed
 _BLANK = frozenset({"", "{}"})  # what is left of a document that held nothing but our entry
-_FORMATS: Mapping[Format, str] = {
+_FORMATS: Mapping[FormatName, str] = {
     "json": "plain JSON",
     "jsonc": "JSON with comments",
     "toml": "TOML",

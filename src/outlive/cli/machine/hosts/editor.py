@@ -1,5 +1,4 @@
-"""What every format's editor does: one value of a configuration file's text is read, set or removed, nothing
-else changes.
+"""How a host's file is edited: one value of its text is read, set or removed, nothing else changes.
 
 The editors are pure, text in, text out, and all work in the same way. A parser that is not ours says what the
 text means; the edit is a piece put into the text or cut out of it; the parser then says whether the result
@@ -10,7 +9,9 @@ that cannot be edited safely stays as it is.
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
-Format = Literal["json", "jsonc", "toml", "yaml"]
+from outlive.core.values import dataclass
+
+FormatName = Literal["json", "jsonc", "toml", "yaml"]
 UNIT = "  "  # the indentation of what is written into a text that has none of its own
 
 
@@ -18,41 +19,54 @@ class NotEditable(ValueError):
     """The text is not of the format, or not of a form that can be changed; the message says where."""
 
 
-class Editor(Protocol):
-    """Changes one value of a text; `path` is the names from the outermost table to the value."""
+class Format(Protocol):
+    """Puts pieces into a text and cuts them out; `Editor` judges the result.
+
+    Each method raises `NotEditable` for what it cannot do.
+    """
+
+    def parsed(self, text: str) -> object:
+        """Return the document that a text means."""
+
+    def put(self, text: str, path: Sequence[str], value: object) -> str:
+        """Return the text with the value at the path set; tables on the way are made."""
+
+    def remove(self, text: str, path: Sequence[str]) -> str:
+        """Return the text without the value at the path, and perhaps without tables that are empty then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Editor:
+    """Changes one value of a text; `path` is the names from the outermost table to the value.
+
+    Each method raises `NotEditable` for a text that it does not understand, or cannot change without harm.
+    """
+
+    form: Format
 
     def value_at(self, text: str, path: Sequence[str]) -> object | None:
-        """Return the value at the path; None where there is none.
-
-        Raises:
-            NotEditable: The text cannot be understood.
-        """
-        ...
+        """Return the value at the path; None where there is none."""
+        return _lookup(self.form.parsed(text), path)
 
     def put(self, text: str, path: Sequence[str], *, value: object) -> str:
-        """Return the text with the value at the path set; tables on the way are made.
-
-        Raises:
-            NotEditable: The text cannot be understood, or not changed without harm.
-        """
-        ...
+        """Return the text with the value at the path set; tables on the way are made."""
+        old = self.form.parsed(text)
+        if value == (found := _lookup(old, path)) is not None and type(found) is type(value):
+            return text
+        new = self.form.put(text, path, value)
+        return _verified(new, self.form.parsed(new), with_value(old, path, value))
 
     def remove(self, text: str, path: Sequence[str]) -> str:
         """Return the text without the value at the path, and without the tables around it that are empty
         then.
-
-        Raises:
-            NotEditable: The text cannot be understood, or not changed without harm.
         """
-        ...
+        old = self.form.parsed(text)
+        _lookup(old, path)
+        new = self.form.remove(text, path)
+        return _verified(new, without_value(self.form.parsed(new), path), without_value(old, path))
 
 
-def lookup(document: object, path: Sequence[str]) -> object | None:
-    """Return the value at the path of a parsed document; None where there is none.
-
-    Raises:
-        NotEditable: Something on the way is no table.
-    """
+def _lookup(document: object, path: Sequence[str]) -> object | None:
     found: object | None = document
     for position, name in enumerate(path):
         if found is None:
@@ -84,15 +98,17 @@ def without_value(document: object, path: Sequence[str]) -> dict[str, object]:
     return table
 
 
-def verified(new_text: str, meaning: object, wanted: object) -> str:
-    """Return the edited text, whose meaning a parser has told.
-
-    Raises:
-        NotEditable: It means something else than it should.
-    """
+def _verified(new_text: str, meaning: object, wanted: object) -> str:
     if meaning != wanted:
         raise NotEditable("it is written in a way in which a change would harm other parts of it")
     return new_text
+
+
+def nested(path: Sequence[str], value: object) -> object:
+    """Return tables in each other, one a name, with the value in the innermost."""
+    for name in reversed(path):
+        value = {name: value}
+    return value
 
 
 def newline_of(text: str) -> str:

@@ -9,9 +9,10 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.machine.hosts.editor import Editor, Format, NotEditable
+from outlive.cli.machine.hosts.editor import Editor, FormatName, NotEditable
 from outlive.cli.machine.hosts.json_text import JsonText
 from outlive.cli.machine.hosts.table import Host
+from outlive.cli.machine.hosts.toml_text import TomlText
 from outlive.core.errors import ConfigInvalid
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code takes; the others take more
@@ -72,20 +73,18 @@ def _base(host: Host, environ: Mapping[str, str]) -> str:
     return os.path.join(home, host.base) if host.base else home
 
 
-def editor_of(form: Format) -> Editor:
+def editor_of(name: FormatName) -> Editor:
     """Return the editor of a format."""
-    match form:
+    match name:
         case "json" | "jsonc":
-            return JsonText(has_comments=form == "jsonc")
+            return Editor(JsonText(has_comments=name == "jsonc"))
         case "toml":
-            # Start-up time: most hosts need neither of the two parsers.
-            from outlive.cli.machine.hosts.toml_text import TomlText  # noqa: PLC0415
-
-            return TomlText()
+            return Editor(TomlText())
         case "yaml":
+            # Start-up time: one host needs the parser.
             from outlive.cli.machine.hosts.yaml_text import YamlText  # noqa: PLC0415
 
-            return YamlText()
+            return Editor(YamlText())
 
 
 def new_entry(host: Host, name: str, *, program: Sequence[str]) -> dict[str, object]:

@@ -14,14 +14,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from outlive.cli.machine.hosts.editor import (
-    UNIT,
-    NotEditable,
-    newline_of,
-    verified,
-    with_value,
-    without_value,
-)
+from outlive.cli.machine.hosts.editor import UNIT, NotEditable, nested, newline_of
 from outlive.core.documents import BadDocument, checked_json
 from outlive.core.values import dataclass
 
@@ -31,69 +24,50 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonText:
-    """The editor of JSON; `has_comments` says whether comments and trailing commas belong to the format."""
+    """The format JSON; `has_comments` says whether comments and trailing commas belong to it."""
 
     has_comments: bool
 
-    def value_at(self, text: str, path: Sequence[str]) -> object | None:
-        """Return the value at the path (`Editor.value_at`)."""
-        if not text.strip():
-            return None
-        source = self._source(text)
-        place = _root(source)
-        for position, name in enumerate(path):
-            found = place.find(name)
-            if found is None or position == len(path) - 1:
-                return found.value if found else None
-            place = _inner(source, found)
-        return place.value
+    def parsed(self, text: str) -> object:
+        """Return the document (`Format.parsed`); a blank text counts as {}."""
+        return _root(self._source(text)).value if text.strip() else {}
 
-    def put(self, text: str, path: Sequence[str], *, value: object) -> str:
-        """Return the text with the value set (`Editor.put`); a blank text counts as {}."""
+    def put(self, text: str, path: Sequence[str], value: object) -> str:
+        """Replace the value, or add a member behind the last one (`Format.put`)."""
         text = text if text.strip() else "{}\n"
         source = self._source(text)
-        root = place = _root(source)
-        style = _Style.of(source, root)
-        wanted = with_value(root.value, path, value)
+        place = _root(source)
+        style = _Style.of(source, place)
         for depth, name in enumerate(path):
             found = place.find(name)
             if found is None:
-                for outer in reversed(path[depth + 1 :]):
-                    value = {outer: value}
-                new = _insert(source, place, name, value=value, style=style, depth=depth)
-                break
+                value = nested(path[depth + 1 :], value)
+                return _insert(source, place, name, value=value, style=style, depth=depth)
             if depth == len(path) - 1:
-                if _is_same(found.value, value):
-                    return text
-                new = text[: found.value_start] + style.written(value, found.before) + text[found.end :]
-                break
-            place = _inner(source, found)
-        else:
-            raise AssertionError("a path has at least one name")
-        return verified(new, self.value_at(new, ()), wanted)
+                return text[: found.value_start] + style.written(value, found.before) + text[found.end :]
+            place = _scan(source, found.value_start)
+        raise AssertionError("a path has at least one name")
 
     def remove(self, text: str, path: Sequence[str]) -> str:
-        """Return the text without the value (`Editor.remove`)."""
+        """Cut the member out (`Format.remove`).
+
+        The outermost object that would be empty afterwards goes with it, unless a comment stands in it.
+        """
         if not text.strip():
             return text
         source = self._source(text)
-        root = place = _root(source)
-        # The outermost object that would be empty afterwards goes with the value, unless a comment stands in
-        # it.
+        place = _root(source)
         cut_from, cut_name = place, path[0]
         outer: _JsonMember | None = None
-        for position, name in enumerate(path):
+        for name in path:
+            place = place if outer is None else _scan(source, outer.value_start)
             found = place.find(name)
             if found is None:
                 return text
             if len(place.members) > 1 or outer is None or source.has_comment_around(found, outer):
                 cut_from, cut_name = place, name
             outer = found
-            if position < len(path) - 1:
-                place = _inner(source, found)
-        new = _cut(source, cut_from, cut_name)
-        left = without_value(self.value_at(new, ()), path)
-        return verified(new, left, without_value(root.value, path))
+        return _cut(source, cut_from, cut_name)
 
     def _source(self, text: str) -> "_Source":
         return _Source.of(text) if self.has_comments else _Source(text=text, plain=text)
@@ -284,11 +258,6 @@ def _indent(before: str) -> str:
     return before.rpartition("\n")[2]
 
 
-def _is_same(one: object, other: object) -> bool:
-    """Tell whether two values are equal and of the same types: 1 is not true."""
-    return one == other and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
 def _root(source: _Source) -> _JsonObject:
     try:
         # Its depth alone: of these files some grow with every conversation (`file_change` has their bound).
@@ -299,12 +268,6 @@ def _root(source: _Source) -> _JsonObject:
     if (rest := _skip(source.plain, root.end)) != len(source.plain):
         raise _not_json(source.plain, rest, "something follows the object")
     return root
-
-
-def _inner(source: _Source, found: _JsonMember) -> _JsonObject:
-    if not isinstance(found.value, dict):
-        raise NotEditable(f"{json.dumps(found.key)} is no object")
-    return _scan(source, found.value_start)
 
 
 def _scan(source: _Source, start: int) -> _JsonObject:

@@ -29,7 +29,7 @@ Sources, a row each:
 
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.machine.hosts.editor import Format
+from outlive.cli.machine.hosts.editor import FormatName
 from outlive.cli.program import PROGRAM
 from outlive.core.values import dataclass, field
 
@@ -59,7 +59,7 @@ class Host:
 
     title: str
     section: Sequence[str]
-    format: Format
+    format: FormatName
     moved_by: str
     base: str
     files: Sequence[str]

@@ -1,239 +1,142 @@
-"""Changing one value of a TOML text and nothing else: comments, order and spacing stay to the byte.
+"""TOML: a statement is the fewest lines that the standard library's parser takes for a document.
 
-A short scanner finds where each statement (a header, a key with its value) begins and ends; what it means is
-asked of the standard library's parser, before and after the edit. A new entry is a table of its own at the
-end of the text, which is right in every TOML document in which its section is no inline table.
+So there is no scanner of ours. A new entry is a table of its own at the end of the text, which is right in
+every TOML document in which its section is no inline table.
 
 Source: toml.io/en/v1.0.0, "Table" and "Inline Table".
 """
 
+import contextlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
-from typing import Literal
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
-from outlive.cli.machine.hosts.editor import (
-    NotEditable,
-    lookup,
-    newline_of,
-    verified,
-    with_value,
-    without_value,
-)
-from outlive.core.documents import BadDocument, decode_toml
+from outlive.cli.machine.hosts.editor import NotEditable, newline_of
+from outlive.core.documents import MAX_TOML_BYTES, BadDocument, decode_toml
 from outlive.core.values import dataclass
 
-_QUOTES = ('"""', "'''", '"', "'")  # the longer ones first
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_LATER_END = re.compile(r"\"\"\"|'''|\]")  # one of them ends a statement of several lines
+_MAX_PARSED = 16 * MAX_TOML_BYTES  # characters, some seconds; usual files are parsed twice
+_MAX_TRIES = 100  # signs of equality in a key, or of comments in a value
 
 
 class TomlText:
-    """The editor of TOML."""
+    """The format TOML."""
 
-    def value_at(self, text: str, path: Sequence[str]) -> object | None:
-        """Return the value at the path (`Editor.value_at`)."""
-        return lookup(_parsed(text), path)
+    def parsed(self, text: str) -> object:
+        """Return the document (`Format.parsed`)."""
+        try:
+            return decode_toml(text)
+        except BadDocument as error:
+            raise NotEditable(str(error)) from None
 
-    def put(self, text: str, path: Sequence[str], *, value: object) -> str:
-        """Return the text with the value set (`Editor.put`): a table is written anew, another value in its
-        place.
-        """
-        old = _parsed(text)
-        if (found := lookup(old, path)) == value and type(found) is type(value):
-            return text
+    def put(self, text: str, path: Sequence[str], value: object) -> str:
+        """Write a table anew at the end, another value in its place or behind its table's last key."""
+        newline = newline_of(text)
         if isinstance(value, Mapping):
-            new = _appended(_without(text, path), path, value)
+            text = self.remove(text, path)
+            before = "" if not text else newline if text.endswith("\n") else newline * 2
+            lines = [f"[{'.'.join(map(_key, path))}]", *(_pair(name, one) for name, one in value.items())]
+            return text + before + "".join(line + newline for line in lines)
+        statements = list(_statements(text))
+        texts = [one.text for one in statements]
+        rows = [number for number, one in enumerate(statements) if one.path and one.table == (*path[:-1],)]
+        for number, one in enumerate(statements):
+            if one.path == (*path,):
+                head, rest = one.text[: one.value_start], one.text[one.value_start :]
+                end = _first_end(rest, r"[ \t]*(?:#|\r?\n|\Z)", frame="x = {}")
+                texts[number] = f"{head} {_written(value)}{rest[end:]}"
+                break
         else:
-            new = _with_field(text, path, value)
-        return verified(new, _parsed(new), with_value(old, path, value))
+            if not rows:
+                raise NotEditable(f'"{".".join(path[:-1])}" is no table with a header of its own')
+            last = texts[rows[-1]]
+            texts[rows[-1]] = (
+                last + ("" if last.endswith("\n") else newline) + _pair(path[-1], value) + newline
+            )
+        return "".join(texts)
 
     def remove(self, text: str, path: Sequence[str]) -> str:
-        """Return the text without the value (`Editor.remove`)."""
-        old = _parsed(text)
-        if lookup(old, path) is None:
-            return text
-        new = _without(text, path)
-        return verified(new, without_value(_parsed(new), path), without_value(old, path))
+        """Drop each statement at or below the path, and the blank line in front of a table."""
+        gone = (*path,)
+        # NUL, which no TOML has, stands where something was.
+        marked = "".join("\0" if one.path[: len(gone)] == gone else one.text for one in _statements(text))
+        marked = re.sub(r"\0\s*(?=\0)", "", marked)
+        return re.sub(r"(?:(?<=\n)\r?\n)?\0(?=\r?\n|\Z)|\0", "", marked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Statement:
-    """One header or one key with its value."""
-
-    kind: Literal["header", "key"]
-    path: tuple[str, ...]  # from the outermost table
-    start: int  # of its first line
-    value_start: int
-    value_end: int
-    end: int  # behind its last line's end
-
-
-def _parsed(text: str) -> dict[str, object]:
-    try:
-        return decode_toml(text)
-    except BadDocument as error:
-        raise NotEditable(str(error)) from None
-
-
-def _with_field(text: str, path: Sequence[str], value: object) -> str:
-    """Set one key: in its place where it stands already, else behind the last key of its table."""
-    statements = _statements(text)
-    wanted = tuple(path)
-    for one in statements:
-        if one.kind == "key" and one.path == wanted:
-            return text[: one.value_start] + _written(value) + text[one.value_end :]
-    place: _Statement | None = None
-    for one in statements:
-        if one.kind == "header" and one.path == wanted[:-1]:
-            place = one
-        elif place is not None and one.kind == "header":
-            break
-        elif place is not None:
-            place = one
-    if place is None:
-        raise NotEditable(f'"{".".join(wanted[:-1])}" is no table with a header of its own')
-    newline = newline_of(text)
-    head = text[: place.end]
-    head += "" if head.endswith("\n") else newline
-    return f"{head}{_key(path[-1])} = {_written(value)}{newline}{text[place.end :]}"
-
-
-def _appended(text: str, path: Sequence[str], value: Mapping[str, object]) -> str:
-    newline = newline_of(text)
-    lines = [f"[{'.'.join(map(_key, path))}]"]
-    lines += [f"{_key(name)} = {_written(one)}" for name, one in value.items()]
-    before = "" if not text or text.endswith("\n") else newline
-    before += newline if text.strip() else ""
-    return text + before + "".join(line + newline for line in lines)
-
-
-def _without(text: str, path: Sequence[str]) -> str:
-    """Return the text without each statement at or below the path, and without the blank line in front of a
-    table.
+    """One header (its table is its path), one key with its value, or a line without either (its path is
+    empty).
     """
-    gone = tuple(path)
-    cuts: list[tuple[int, int]] = []
-    for one in _statements(text):
-        if one.path[: len(gone)] != gone:
-            continue
-        if cuts and not text[cuts[-1][1] : one.start].strip():
-            cuts[-1] = (cuts[-1][0], one.end)
-        else:
-            cuts.append((one.start, one.end))
-    for start, end in reversed(cuts):
-        head, tail = text[:start], text[end:]
-        for newline in ("\r\n", "\n"):
-            if head.strip() and head.endswith(newline * 2) and (not tail.strip() or tail.startswith(newline)):
-                head = head.removesuffix(newline)
-                break
-        text = head + tail
-    return text
+
+    text: str  # whole lines
+    path: tuple[str, ...]  # from the outermost table
+    table: tuple[str, ...]
+    value_start: int
 
 
-def _statements(text: str) -> list[_Statement]:
-    """Return the statements of a text that the parser has accepted, in their order."""
-    found: list[_Statement] = []
+def _statements(text: str) -> Iterator[_Statement]:
+    """Yield the statements of a text that the parser has accepted; together they are the text."""
     table: tuple[str, ...] = ()
-    position = 0
-    while (position := _skip_blank(text, position)) < len(text):
-        start = text.rfind("\n", 0, position) + 1
-        kind: Literal["header", "key"] = "header" if text[position] == "[" else "key"
-        if kind == "header":
-            value_start = _end_of(text, position, until="\n")
-            name = text[position:value_start].strip().strip("[]")
-            table = path = _path_of(f"{name} = 0")
-            value_end = value_start
-        else:
-            equals = _end_of(text, position, until="=")
-            path = (*table, *_path_of(f"{text[position:equals]} = 0"))
-            value_start = equals + 1
-            while text[value_start] in " \t":
-                value_start += 1
-            value_end = _end_of(text, value_start, until="\n")
-            value_end = value_start + len(text[value_start:value_end].rstrip())
-        position = text.find("\n", value_end)
-        position = len(text) if position < 0 else position + 1
-        found.append(
-            _Statement(
-                kind=kind,
-                path=path,
-                start=start,
-                value_start=value_start,
-                value_end=value_end,
-                end=position,
-            )
-        )
-    return found
+    piece, parsed = "", 0
+    for line in _LINE.findall(text):
+        may_end = not piece or _LATER_END.search(line)
+        piece += line
+        if not may_end:
+            continue
+        parsed += len(piece)
+        if parsed > _MAX_PARSED:
+            raise NotEditable("it has values of too many lines")
+        with contextlib.suppress(BadDocument):
+            path = _path_of(decode_toml(piece))
+            equals = 0
+            if piece.lstrip().startswith("["):
+                table = path
+            elif path:
+                equals = _first_end(piece, "=", frame="{}= 0")
+                path = (*table, *_path_of(decode_toml(f"{piece[:equals]}= 0")))
+            yield _Statement(text=piece, path=path, table=table, value_start=equals + 1)
+            piece = ""
 
 
-def _path_of(statement: str) -> tuple[str, ...]:
-    """Return the names of a key, which the parser has read: dots, quotes and all."""
+def _path_of(value: object) -> tuple[str, ...]:
+    """Return the names that lead to the only value of a document."""
     names: list[str] = []
-    value: object = decode_toml(statement)
-    while isinstance(value, dict):
-        ((name, value),) = value.items()
+    while isinstance(value, dict) and value:
+        name, value = next(iter(value.items()))
         names.append(name)
     return tuple(names)
 
 
-def _skip_blank(text: str, position: int) -> int:
-    """Return where the next statement begins: behind blanks, line ends and comments."""
-    while position < len(text):
-        if text[position] == "#":
-            position = text.find("\n", position)
-            position = len(text) if position < 0 else position
-        elif text[position] not in " \t\r\n":
-            break
-        else:
-            position += 1
-    return position
+def _first_end(text: str, mark: str, *, frame: str) -> int:
+    """Return where the first mark stands up to which the parser takes the text, put into the frame."""
+    for found in itertools.islice(re.finditer(mark, text), _MAX_TRIES):
+        with contextlib.suppress(BadDocument):
+            decode_toml(frame.format(text[: found.start()]))
+            return found.start()
+    raise NotEditable("a key or a value is too long")
 
 
-def _end_of(text: str, position: int, *, until: str) -> int:
-    """Return where the sign `until`, or a comment, ends what begins here: outside of strings and brackets."""
-    depth = 0
-    while position < len(text):
-        mark = text[position]
-        quote = next((one for one in _QUOTES if text.startswith(one, position)), None)
-        if quote is not None:
-            position = _string_end(text, position + len(quote), quote)
-            continue
-        if mark == "#":
-            if depth == 0:
-                return position
-            position = text.find("\n", position)
-        elif depth == 0 and mark == until:
-            return position
-        elif mark in "[{":
-            depth += 1
-        elif mark in "]}":
-            depth -= 1
-        position += 1
-    return len(text)
-
-
-def _string_end(text: str, position: int, quote: str) -> int:
-    while not text.startswith(quote, position):
-        position += 2 if text[position] == "\\" and quote[0] == '"' else 1
-    position += len(quote)
-    # Up to two quotes may stand in front of the three that end a string.
-    while len(quote) == 3 and text.startswith(quote[0], position):
-        position += 1
-    return position
+def _pair(name: object, value: object) -> str:
+    return f"{_key(str(name))} = {_written(value)}"
 
 
 def _key(name: str) -> str:
-    is_bare = bool(name) and all((one.isascii() and one.isalnum()) or one in "_-" for one in name)
-    return name if is_bare else _written(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _written(name)
 
 
 def _written(value: object) -> str:
     """Return a value as TOML; its strings are those of JSON but for DEL, which has to be escaped here."""
     match value:
         case Mapping():
-            inner = ", ".join(f"{_key(str(name))} = {_written(one)}" for name, one in value.items())
-            return f"{{ {inner} }}" if inner else "{}"
+            return "{" + ", ".join(_pair(name, one) for name, one in value.items()) + "}"
         case list() | tuple():
             return f"[{', '.join(map(_written, value))}]"
-        case bool() | int() | str():
+        case bool() | int() | float() | str():
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")
         case _:
-            raise AssertionError("an entry has strings, whole numbers, lists and tables")
+            raise NotEditable("it holds a date or a time")
