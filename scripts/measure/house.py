@@ -53,7 +53,6 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "native/runner/",
     ),
     "fleet": (
-        "backends/remote/",
         "cli/foreground/placement.py",
         "cli/operator/joined.py",
         "cli/operator/nodes.py",
@@ -61,8 +60,8 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "config/placement_settings.py",
         "engine/machines/",
         "engine/processes/known_nodes.py",
+        "extensions/fleet/",
         "frontends/joined/",
-        "nodes.py",
         "operations/nodes.py",
         "placement/",
         "protocols/joined.py",

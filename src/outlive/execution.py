@@ -11,8 +11,6 @@ from outlive.backends.contract import NodeState
 from outlive.backends.docker.api import check_host, docker_host
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
-from outlive.backends.remote.backend import RemoteBackend
-from outlive.backends.remote.joined import JoinedNodes
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
 from outlive.config.options import websocket_url
@@ -30,6 +28,7 @@ from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import container_settings, docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
+from outlive.frontends.joined.lanes import JoinedNodes
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
@@ -38,6 +37,9 @@ from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
 from outlive.store.machines.node_files import NodeEntry, NodeFiles
+
+# Of `RemoteBackend`, by name: with it comes the client, 50 ms that few servers have a use for.
+_Nodes = Mapping[str, Any]
 
 
 def engine_and_containers(
@@ -163,9 +165,7 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
 class _NodeRoutes:
     """Reaches nodes that are added while the server runs (see `engine.machines.routes.NodeRoutes`)."""
 
-    def __init__(
-        self, settings: Settings, layout: Layout, backends: Mapping[str, RemoteBackend], joined: JoinedNodes
-    ) -> None:
+    def __init__(self, settings: Settings, layout: Layout, backends: _Nodes, joined: JoinedNodes) -> None:
         self._settings = settings
         self._layout = layout
         self._backends = dict(backends)
@@ -187,7 +187,7 @@ class _NodeRoutes:
         return replace(entry, url=url, ca=entry.ca or (self._settings.node_ca if entry.is_found else ""))
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
-        from outlive.nodes import node_backend, way_to  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+        from outlive.extensions.fleet.ways import node_backend, way_to  # noqa: PLC0415 - see `_Nodes`
 
         routing = self._opened()
         backend = self._backends.get(name)
@@ -210,7 +210,9 @@ class _NodeRoutes:
         return self._opened().nodes()
 
     async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._backends[name].requests.over(lambda node: node.request(method, params))
+        asking = self._backends[name].requests.over(lambda node: node.request(method, params))
+        found: Mapping[str, Any] = await asking
+        return found
 
     async def adopt(
         self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
@@ -220,7 +222,8 @@ class _NodeRoutes:
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        return await self._backends[name].requests.files(method, params, data)
+        found: Mapping[str, Any] = await self._backends[name].requests.files(method, params, data)
+        return found
 
     def _opened(self) -> Routing:
         if self.routing is None:
@@ -228,10 +231,10 @@ class _NodeRoutes:
         return self.routing
 
 
-def _nodes(settings: Settings, layout: Layout, joined: JoinedNodes) -> Mapping[str, RemoteBackend]:
+def _nodes(settings: Settings, layout: Layout, joined: JoinedNodes) -> _Nodes:
     if not settings.nodes and not os.path.isdir(layout.nodes):
         return {}
-    from outlive.nodes import node_backends  # noqa: PLC0415 - with the client, 50 ms that few servers have a use for
+    from outlive.extensions.fleet.ways import node_backends  # noqa: PLC0415 - see `_Nodes`
 
     entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.is_reached}
     return node_backends(settings, layout, entries, joined=joined)

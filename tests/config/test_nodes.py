@@ -8,7 +8,7 @@ from outlive.config import Settings, misspelt_names, resolve
 from outlive.config.access_settings import parse_nodes
 from outlive.config.options import websocket_url
 from outlive.core.errors import ConfigInvalid
-from outlive.nodes import node_tokens
+from outlive.extensions.fleet.ways import node_tokens
 
 
 def _settings(tmp_path: Path, **flags: str) -> Settings:

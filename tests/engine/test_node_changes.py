@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from outlive.backends.contract import BackendListener, NodeState
-from outlive.backends.remote.backend import RemoteBackend
-from outlive.backends.remote.joined import JoinedNodes
 from outlive.config import resolve
 from outlive.core.errors import BackendUnavailable, ConfigInvalid, InvalidRequest
 from outlive.core.events import AuditEvent, Event
@@ -22,6 +20,8 @@ from outlive.engine.machines.routes import NoRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.execution import engine_and_containers
+from outlive.extensions.fleet.backend import RemoteBackend
+from outlive.frontends.joined.lanes import JoinedNodes
 from outlive.operations.nodes import NodeAdd, NodeJoin, NodeRemoval, NodeRequest
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from outlive.backends.remote.folder import NodeJournal, ProcessFolder, known_nodes, make_folder
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
+from outlive.extensions.fleet.folder import NodeJournal, ProcessFolder, known_nodes, make_folder
 from outlive.kernel.calls import punch_hole
 from outlive.protocols.frames import IDX, decode_idx
 from outlive.store.output_log import OutputChunk, OutputLog

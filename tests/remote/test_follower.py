@@ -16,11 +16,7 @@ import msgspec
 import pytest
 
 from outlive.backends.contract import BackendListener, Bell
-from outlive.backends.remote.contract import NodeConnection, NodeListener, NodePage, NodeView
-from outlive.backends.remote.follower import NodeFollower
-from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.process import RemoteProcess
-from outlive.backends.remote.processes import NodeProcesses
+from outlive.client.results import Page, ProcessInfo
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound, ProtocolViolation
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
@@ -28,6 +24,11 @@ from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
+from outlive.extensions.fleet.follower import NodeFollower
+from outlive.extensions.fleet.link import NodeLink, Pauses
+from outlive.extensions.fleet.node_client import AsyncFeed, FeedListener, NodeClient
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.kernel.calls import punch_hole
 from outlive.kernel.files import read_small
 from outlive.protocols.keeper import CauseCode, Flags, Phase, encode_spec
@@ -42,7 +43,7 @@ class _Silent:
         """Nothing is open."""
 
 
-_NODE = cast("NodeConnection", _Silent())
+_NODE = cast("NodeClient", _Silent())
 
 
 class _Closing(_Silent):
@@ -51,20 +52,20 @@ class _Closing(_Silent):
     def __init__(self) -> None:
         self.is_asked_raw: list[bool] = []
 
-    async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
+    async def get(self, process_id: str, *, stats: bool = False) -> ProcessInfo:
         view = dict.fromkeys(("pid", "exit_code", "exit_signal", "error", "cause", "started_at", "ended_at"))
         more = {"state": "lost", "is_complete": True, "is_closed": True, "descendants": 0}
         flags = {"is_stalled": False, "output_lost": False, "process_id": process_id, "stats": stats}
-        return cast("NodeView", SimpleNamespace(**view, **more, **flags))
+        return cast("ProcessInfo", SimpleNamespace(**view, **more, **flags))
 
-    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> NodePage:
+    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> Page:
         self.is_asked_raw.append(raw)
         if raw:
             raise AccessDenied("scope_missing", "raw needs the scope admin.")
-        return cast("NodePage", SimpleNamespace(items=()))
+        return cast("Page", SimpleNamespace(items=()))
 
 
-class _Feed:
+class _Feed(AsyncFeed):
     """A feed that is lost while a process is being attached; another start is answered at that moment."""
 
     is_raw = True
@@ -99,7 +100,7 @@ class _Feed:
     async def beat(self, *, answer_s: float) -> None:
         raise AssertionError(answer_s)
 
-    async def hear(self, listener: NodeListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
         await self._is_attaching.wait()
         raise BackendUnavailable("server_lost", "The connection was cut.")
 
@@ -126,7 +127,7 @@ class _QuietFeed(_Feed):
         super().__init__()
         self._processes = processes
 
-    async def hear(self, listener: NodeListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
         await self._processes.all_dropped.wait()
         raise BackendUnavailable("server_lost", "The connection was closed.")
 
@@ -134,7 +135,7 @@ class _QuietFeed(_Feed):
 class _CutFeed(_Feed):
     """A feed that is lost in the moment in which a start is answered."""
 
-    async def hear(self, listener: NodeListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
         before = asyncio.all_tasks()
         self.follower.attach(self.started)
         for task in asyncio.all_tasks() - before:  # as the group does that ends in this turn of the loop
@@ -236,7 +237,7 @@ async def test_what_comes_behind_an_end_is_read_with_a_token_that_may_see_no_sec
     await process.end_here("lost", "")
     process.is_closed, process.descendants = False, 1
     node = _Closing()
-    link = NodeLink("far", cast("NodeConnection", node), pauses=Pauses())
+    link = NodeLink("far", cast("NodeClient", node), pauses=Pauses())
     follower = NodeFollower(link, processes, begin=_never)
     with pytest.raises(ExceptionGroup) as ended:
         await follower.follow(_QuietFeed(processes))
@@ -252,13 +253,13 @@ class _Forgetful(_Closing):
         super().__init__()
         self._knows = knows
 
-    async def get(self, process_id: str, *, stats: bool = False) -> NodeView:
+    async def get(self, process_id: str, *, stats: bool = False) -> ProcessInfo:
         self._look()
         return await super().get(process_id, stats=stats)
 
-    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> NodePage:  # noqa: ARG002 -- as the node has it
+    async def read(self, _process_id: str, _cursor: Cursor, *, raw: bool) -> Page:  # noqa: ARG002 -- as the node has it
         self._look()
-        return cast("NodePage", SimpleNamespace(items=()))
+        return cast("Page", SimpleNamespace(items=()))
 
     def _look(self) -> None:
         self._knows -= 1
@@ -281,7 +282,7 @@ async def test_what_was_removed_on_the_node_is_followed_no_more(tmp_path: Path, 
     processes.answered(process.process_id, is_started=True)
     await process.end_here("lost", "")
     process.is_closed, process.descendants = False, 1
-    link = NodeLink("far", cast("NodeConnection", _Forgetful(knows=knows)), pauses=Pauses())
+    link = NodeLink("far", cast("NodeClient", _Forgetful(knows=knows)), pauses=Pauses())
     async with asyncio.timeout(10):
         with pytest.raises(ExceptionGroup):
             await NodeFollower(link, processes, begin=_never).follow(_QuietFeed(processes))
@@ -315,7 +316,7 @@ async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
     if member == "exit_signal":
         members["exit_code"] = None
     with pytest.raises(ProtocolViolation, match="makes no sense"):
-        process.learn(cast("NodeView", SimpleNamespace(**{**members, member: value})))
+        process.learn(cast("ProcessInfo", SimpleNamespace(**{**members, member: value})))
     if member == "pid":
         with pytest.raises(ProtocolViolation, match="makes no sense"):
             process.acknowledge(cast("int", value), 1)
@@ -323,11 +324,11 @@ async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
     process.files.close()
 
 
-def _ended(cause: str | None, error: str | None) -> NodeView:
+def _ended(cause: str | None, error: str | None) -> ProcessInfo:
     members = {"state": "exited", "is_stalled": False, "output_lost": False, "pid": 1, "error": error}
     members |= {"exit_code": 0, "exit_signal": None, "cause": cause, "started_at": None, "ended_at": None}
     members |= {"is_complete": True, "is_closed": True, "descendants": 0}
-    return cast("NodeView", SimpleNamespace(**members))
+    return cast("ProcessInfo", SimpleNamespace(**members))
 
 
 @pytest.mark.promise("S4.12.nodes.once")

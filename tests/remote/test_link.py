@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.backends.remote.link import NodeLink, Pauses
 from outlive.core.errors import BackendUnavailable
+from outlive.extensions.fleet.link import NodeLink, Pauses
+from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
 
 pytestmark = pytest.mark.anyio
 
@@ -37,13 +37,13 @@ async def test_a_node_that_hangs_up_while_it_is_removed_holds_nothing_up(steps: 
         await hangs_up.wait()
         raise BackendUnavailable("server_lost", "the node has hung up")
 
-    async def follow(_feed: NodeFeed) -> None:
+    async def follow(_feed: AsyncFeed) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(hear())
             is_followed.set()
             await asyncio.sleep(3600)
 
-    link = NodeLink("far", cast("NodeConnection", _Connection()), pauses=Pauses(longest_s=3600, first_s=3600))
+    link = NodeLink("far", cast("NodeClient", _Connection()), pauses=Pauses(longest_s=3600, first_s=3600))
     async with asyncio.timeout(10):
         running = asyncio.create_task(link.run(follow))
         await is_followed.wait()
@@ -64,16 +64,14 @@ async def test_a_node_is_looked_for_again_after_a_group_that_failed_while_it_end
         await asyncio.sleep(0)
         raise BackendUnavailable("server_lost", "the node has hung up")
 
-    async def follow(_feed: NodeFeed) -> None:
+    async def follow(_feed: AsyncFeed) -> None:
         follows.append(1)
         if len(follows) == 3:
             is_enough.set()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(hear())
 
-    link = NodeLink(
-        "far", cast("NodeConnection", _Connection()), pauses=Pauses(first_s=0.001, longest_s=0.001)
-    )
+    link = NodeLink("far", cast("NodeClient", _Connection()), pauses=Pauses(first_s=0.001, longest_s=0.001))
     async with asyncio.timeout(60):
         running = asyncio.create_task(link.run(follow))
         await is_enough.wait()

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.remote.link import Pauses
 from outlive.client import BackendUnavailable, Client, InvalidState, ProcessEvent
 from outlive.core.identity import RANDOM_BYTES, new_process_id
+from outlive.extensions.fleet.link import Pauses
 from tests.remote.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
 from tests.support.server import run_outlive
 

@@ -15,17 +15,17 @@ from typing import Any, cast
 import pytest
 
 from outlive.backends.contract import StartOutcome
-from outlive.backends.remote.contract import NodeConnection, NodeFeed
-from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.processes import NodeProcesses
-from outlive.backends.remote.requests import NodeRequests
-from outlive.backends.remote.starts import NodeStarts
 from outlive.core.errors import AccessDenied, InvalidState, LimitExceeded, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.needs import Needs
 from outlive.core.spec import Spec
+from outlive.extensions.fleet.link import NodeLink, Pauses
+from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
+from outlive.extensions.fleet.processes import NodeProcesses
+from outlive.extensions.fleet.requests import NodeRequests
+from outlive.extensions.fleet.starts import NodeStarts
 from outlive.kernel.calls import punch_hole
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import read_folder
@@ -57,10 +57,10 @@ class _Node:
         return {"pid": 7, "process_id": process_id}
 
 
-def _feed() -> NodeFeed:
+def _feed() -> AsyncFeed:
     """A feed over which no output comes."""
     feed = SimpleNamespace(expect=lambda _one: {}, leave=lambda _one: None, follows=lambda _one: False)
-    return cast("NodeFeed", feed)
+    return cast("AsyncFeed", feed)
 
 
 def _spec(needs: Needs | None = None) -> bytes:
@@ -73,7 +73,7 @@ class _Place:
 
     def __init__(self, folder: Path, node: object) -> None:
         self.layout = Layout(str(folder))
-        link = NodeLink("far", cast("NodeConnection", node), pauses=Pauses())
+        link = NodeLink("far", cast("NodeClient", node), pauses=Pauses())
         link.opened(_feed())
         self.processes = NodeProcesses(self.layout, "far", punch=punch_hole)
         self.starts = NodeStarts(NodeRequests(link), self.processes)

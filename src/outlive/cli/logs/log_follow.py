@@ -10,10 +10,10 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 
-from outlive.backends.remote.folder import ProcessFolder
 from outlive.cli.logs.log_view import LogShower
 from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
+from outlive.extensions.fleet.folder import ProcessFolder
 from outlive.kernel.calls import punch_hole
 
 Keep = Callable[[Output | Gap], None]

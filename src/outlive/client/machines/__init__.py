@@ -1,1 +1,1 @@
-"""Other machines, as clients see them: a node that a server asks, and the fleet of a server."""
+"""Other machines, as clients see them: the fleet of a server."""

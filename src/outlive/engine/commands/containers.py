@@ -21,6 +21,7 @@ from outlive.core.file_words import OtherRoot
 from outlive.core.identity import PROCESS_VARIABLE, ProcessId
 from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.spec import Spec
 from outlive.core.values import asdict, dataclass, replace
 from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_command, shell_line
 
@@ -30,7 +31,18 @@ _SHELL = "bash"
 # setrlimit(2)'s numbers, as the keeper's own steps have them.
 _RLIMIT_CPU, _RLIMIT_NOFILE = 0, 7
 _FEATURES = ("container", "no_new_privileges", "no_capabilities", "read_only_root")
-
+# Members of `Spec` that `execute` takes under the same names: always, and only where they are set.
+_AS_THEY_ARE = (
+    "stdin",
+    "rows",
+    "cols",
+    "timeout_s",
+    "grace_s",
+    "output_limit",
+    "on_limit",
+    "after_exit",
+)
+_IF_SET = ("umask", "nice")
 
 _N = TypeVar("_N", int, float)
 
@@ -284,3 +296,21 @@ def _asked(command: Command, profile: Profile) -> Mapping[str, object]:
     if not command.inherits_env:
         asked["inherit_env"] = False
     return {name: value for name, value in asked.items() if value not in (None, {})}
+
+
+def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
+    """Return the parameters of `execute`, by the names of the client's `StartOptions`. Pure.
+
+    What only the caller knows stands in the spec's `meta`. The process is detached there: whose it is, and
+    what becomes of it when that client goes, is decided here.
+    """
+    asked = spec.meta.get(ASKED)
+    words: dict[str, object] = dict(asked) if isinstance(asked, dict) else {"argv": list(spec.argv)}
+    words |= {name: getattr(spec, name) for name in _AS_THEY_ARE}
+    words |= {"detach": True, "pty": spec.stdio == "pty", "merge": spec.stdio == "merge"}
+    words |= {name: value for name in _IF_SET if (value := getattr(spec, name)) is not None}
+    if script:
+        words["script"] = script.decode("utf-8", "surrogateescape")
+    if secrets:
+        words["env_secrets"] = dict(secrets)
+    return words

@@ -5,12 +5,12 @@ What waits for any machine is stored in the words of its caller, as a node would
 place is written in; for this machine the words are resolved anew, as a node does with what it is sent.
 """
 
-from outlive.backends.remote.starts import execute_words
 from outlive.core.command import as_callers_write
 from outlive.core.errors import OutliveError
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
+from outlive.engine.commands.containers import execute_words
 from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.engine.settings import EngineSettings

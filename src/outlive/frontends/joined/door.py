@@ -1,9 +1,8 @@
-"""Where nodes dial in: `NodeDoor`, one WebSocket path, and `NodeSocket`, one connection that came there.
+"""Where nodes dial in: `NodeDoor`, one WebSocket path, whose connections are `lanes.NodeSocket`.
 
 The guard has checked that the caller shows a code or a credential. Here it gets its next credential, a second
 machine with the same one is told from a node that has come back, and the connection becomes its lane's spare
-(decision 211). What is said over it later is the client's: here frames are only read, so that an end is
-noticed also while no caller waits for one.
+(decision 211).
 
 Whatever a machine with one code sends, it costs little: few connections of a node wait to be let in, and each
 holds one small frame until it is used.
@@ -12,29 +11,21 @@ holds one small frame until it is used.
 import asyncio
 import contextlib
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.exceptions import WebSocketException
 
-from outlive.backends.remote.joined import JoinedNodes, Lane
-from outlive.core.errors import InvalidState, LimitExceeded, OutliveError, ProtocolViolation
+from outlive.core.errors import InvalidState, LimitExceeded, OutliveError
 from outlive.engine.machines.node_keys import NodeKey, NodeKeys
+from outlive.frontends.joined.lanes import POLICY_VIOLATION, JoinedNodes, Lane, NodeSocket
 from outlive.protocols.joined import (
     INSTANCE_HEADER,
     NODE_PATH,
-    Here,
-    Kept,
-    NotLetIn,
-    Probe,
     Renewed,
-    ServeNow,
-    ToNode,
     Welcome,
-    encode_joined,
-    read_for_gateway,
 )
 from outlive.server.access.authenticator import credentials
 from outlive.server.access.peers import PEER
@@ -43,148 +34,10 @@ from outlive.server.error_formats import STATUS, send_error
 
 _logger = logging.getLogger(__name__)
 
-_KEPT_S = 10.0  # to write a small file; a disk that takes longer is no place for commands either
-_LIVES_S = 3.0  # as long as a node may take to answer a heartbeat (`backends.remote.link`)
 _RENEWED_S = 86400.0  # a node that stays connected for months gets another credential each day
-# of up to 256 KiB that wait in memory, as in the client's own connections; the rest stays in the socket
-_FRAMES = 4
-_HELD_BYTES = 1024 * 1024  # and of larger ones: what waits beside one frame, however many of them there are
-_SMALL_BYTES = 64 * 1024  # of a frame before a session: `kept` with the labels that people write
 # A node dials one connection at a time; more of them wait only where its link was cut and it has come back
 # meanwhile.
 _MOST_WAITING = 4
-_POLICY_VIOLATION = 1008
-
-
-class NodeSocket:
-    """One connection that a node has opened (see `DialledIn`); `read` has to run.
-
-    Attributes:
-        ended: Set once it has ended, or is to end.
-        is_lost: Whether the other side has ended it.
-    """
-
-    def __init__(self, websocket: WebSocket, instance: str) -> None:
-        self.instance = instance
-        self.ended = asyncio.Event()
-        self.is_lost = False
-        self._websocket = websocket
-        self._frames: deque[str | bytes] = deque()
-        self._held_bytes = 0  # of those
-        self._is_used = False
-        self._came = asyncio.Event()
-        self._room = asyncio.Event()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it has ended, or is to end."""
-        return self.ended.is_set()
-
-    @property
-    def _is_full(self) -> bool:
-        if not self._is_used:
-            return bool(self._frames)
-        return len(self._frames) >= _FRAMES or self._held_bytes > _HELD_BYTES
-
-    async def read(self) -> None:
-        """Take frames until the connection ends; waits while no caller takes them, and so does the node.
-
-        Before a session one small frame is taken at a time: a larger one ends it.
-        """
-        try:
-            while not self.is_closed:
-                message = await self._websocket.receive()
-                if message["type"] == "websocket.disconnect":
-                    self.is_lost = True
-                    return
-                text = message.get("text")
-                frame = message["bytes"] if text is None else text
-                if not self._is_used and len(frame) > _SMALL_BYTES:
-                    return
-                self._frames.append(frame)
-                self._held_bytes += len(frame)
-                self._came.set()
-                while self._is_full and not self.is_closed:
-                    self._room.clear()
-                    await self._room.wait()
-        except (WebSocketDisconnect, RuntimeError):  # RuntimeError: starlette's word for "closed already"
-            return
-        finally:
-            self.close()
-
-    async def begin(self, query: Mapping[str, str]) -> None:
-        """Ask the node to serve a session."""
-        self._is_used = True
-        self._room.set()
-        await self._say(ServeNow(query=dict(query)))
-
-    async def send(self, frame: str | bytes) -> None:
-        """Send a message."""
-        if self.is_closed:
-            raise EOFError
-        try:
-            if isinstance(frame, str):
-                await self._websocket.send_text(frame)
-            else:
-                await self._websocket.send_bytes(bytes(frame))
-        except (WebSocketDisconnect, RuntimeError) as error:
-            self.close()
-            raise EOFError from error
-
-    async def receive(self, timeout_s: float | None) -> str | bytes:
-        """Return the next message; what has come is passed on first, the end afterwards."""
-        if not self._frames:
-            async with asyncio.timeout(timeout_s):
-                while not self._frames:
-                    if self.is_closed:
-                        raise EOFError
-                    self._came.clear()
-                    await self._came.wait()
-        frame = self._frames.popleft()
-        self._held_bytes -= len(frame)
-        self._room.set()
-        return frame
-
-    def close(self) -> None:
-        """End it."""
-        self.ended.set()
-        self._came.set()
-        self._room.set()
-
-    async def welcome(self, message: Welcome | Renewed) -> Kept:
-        """Give the node a credential, and return its answer once it has kept it.
-
-        Raises:
-            EOFError: It has ended.
-            TimeoutError: No answer came.
-            ProtocolViolation: The answer is another one.
-        """
-        await self._say(message)
-        answer = read_for_gateway(await self.receive(_KEPT_S))
-        if not isinstance(answer, Kept):
-            raise ProtocolViolation(
-                "invalid_request", "A node answered something else than that it has kept it."
-            )
-        return answer
-
-    async def lives(self) -> bool:
-        """Return whether the node answers on it."""
-        try:
-            await self._say(Probe())
-            return isinstance(read_for_gateway(await self.receive(_LIVES_S)), Here)
-        except (EOFError, TimeoutError, ProtocolViolation):
-            return False
-
-    async def refuse(self, error: OutliveError) -> None:
-        """Say why the node is not let in, and end."""
-        with contextlib.suppress(EOFError, TimeoutError, WebSocketDisconnect, RuntimeError):
-            async with asyncio.timeout(_LIVES_S):
-                await self._say(NotLetIn(error=error.code, message=error.message))
-                await self._websocket.close(_POLICY_VIOLATION)
-        self.close()
-
-    async def _say(self, message: ToNode) -> None:
-        await self.send(encode_joined(message))
 
 
 class NodeDoor:
@@ -206,7 +59,7 @@ class NodeDoor:
     async def _serve(self, websocket: WebSocket) -> None:
         key = next(filter(None, map(self._keys.find, credentials(websocket.scope))), None)
         if key is None:
-            await websocket.close(_POLICY_VIOLATION)  # removed since the guard has looked
+            await websocket.close(POLICY_VIOLATION)  # removed since the guard has looked
             return
         if self._waiting[key.node] > _MOST_WAITING:
             await _turn_away(websocket)
@@ -318,7 +171,7 @@ class NodeDoor:
         spare = lane.ready()
         # A node whose machine was restarted has left a connection here that looks open: only an answer shows
         # that it lives.
-        if isinstance(spare, NodeSocket) and spare.instance != socket.instance and lane.withdraw(spare):
+        if spare is not None and spare.instance != socket.instance and lane.withdraw(spare):
             if await spare.lives():
                 await lane.offer(spare)
                 raise InvalidState("node_busy", text)

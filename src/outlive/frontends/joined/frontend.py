@@ -5,12 +5,12 @@ from typing import Self
 
 from starlette.routing import BaseRoute
 
-from outlive.backends.remote.joined import JoinedNodes
 from outlive.core.layout import Layout
 from outlive.engine.machines.nodes import Nodes
 from outlive.frontends.joined.contract import SessionDoor
 from outlive.frontends.joined.door import NodeDoor
 from outlive.frontends.joined.gateways import JoinedGateways
+from outlive.frontends.joined.lanes import JoinedNodes
 
 
 class JoinedFrontend:

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 _WELCOME_S = (
     15.0  # the gateway may first look for 3 s whether another machine is this node, and writes a file
 )
-# As a gateway looks for the nodes that it dials (`backends.remote.link.Pauses`).
+# As a gateway looks for the nodes that it dials (`extensions.fleet.link.Pauses`).
 _FIRST_S, _LONGEST_S, _REFUSED_S = 0.1, 15.0, 30.0
 # a session that ends within it was of no use: a gateway that ends each costs a dial and a new credential,
 # again and again

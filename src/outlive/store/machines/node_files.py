@@ -2,7 +2,7 @@
 for its owner only.
 
 Blocking: run it in a thread. Which processes of a node are followed stands beside it
-(`backends.remote.folder`).
+(`extensions.fleet.folder`).
 """
 
 import contextlib

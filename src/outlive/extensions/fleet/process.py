@@ -11,18 +11,18 @@ import time
 from collections.abc import Mapping
 
 from outlive.backends.contract import Bell
-from outlive.backends.remote.contract import NodeView
-from outlive.backends.remote.disk import DiskWorker
-from outlive.backends.remote.folder import (
-    ProcessFolder,
-    Punch,
-    write_paused,
-)
+from outlive.client.results import ProcessInfo
 from outlive.core.cursor import Cursor
 from outlive.core.errors import ProtocolViolation
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
+from outlive.extensions.fleet.disk import DiskWorker
+from outlive.extensions.fleet.folder import (
+    ProcessFolder,
+    Punch,
+    write_paused,
+)
 from outlive.kernel.files import read_small
 from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid, decoded
 from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_done, decode_stop
@@ -216,7 +216,7 @@ class RemoteProcess:
         if not self.is_ended:
             self.cause, self.note = self.cause or cause, self.note or note
 
-    def learn(self, view: NodeView) -> None:
+    def learn(self, view: ProcessInfo) -> None:
         """Take over what the node reports; what has ended stays ended.
 
         Raises:
@@ -311,7 +311,7 @@ class RemoteProcess:
         return (self.key, out, err, self.pid, code, phase, cause, int(flags), self.descendants)
 
 
-def _duration_ns(view: NodeView) -> int:
+def _duration_ns(view: ProcessInfo) -> int:
     """Return how long it ran, by the node's clock."""
     if view.started_at is None or view.ended_at is None:
         return 0

@@ -10,18 +10,18 @@ import os
 import shutil
 
 from outlive.backends.contract import BackendListener
-from outlive.backends.remote.disk import DiskWorker
-from outlive.backends.remote.folder import (
+from outlive.core.errors import InvalidRequest
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
+from outlive.extensions.fleet.disk import DiskWorker
+from outlive.extensions.fleet.folder import (
     NodeJournal,
     Punch,
     make_folder,
     pid_record,
     unfinished_folders,
 )
-from outlive.backends.remote.process import RemoteProcess
-from outlive.core.errors import InvalidRequest
-from outlive.core.identity import ProcessId
-from outlive.core.layout import Layout
+from outlive.extensions.fleet.process import RemoteProcess
 from outlive.kernel.files import read_all
 from outlive.protocols.keeper import decode_spec, stored_spec
 

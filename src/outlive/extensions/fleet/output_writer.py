@@ -9,11 +9,11 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from outlive.backends.remote.folder import ProcessFolder
-from outlive.backends.remote.process import RemoteProcess
-from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.errors import ProtocolViolation
 from outlive.core.values import dataclass
+from outlive.extensions.fleet.folder import ProcessFolder
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.extensions.fleet.processes import NodeProcesses
 
 _logger = logging.getLogger(__name__)
 _MOST_OPEN = 16  # processes whose files are kept open: of a thousand that have written, most rest

@@ -11,9 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 
 from outlive.backends.contract import StartOutcome
-from outlive.backends.remote.process import RemoteProcess
-from outlive.backends.remote.processes import NodeProcesses
-from outlive.backends.remote.requests import NodeRequests
 from outlive.core.errors import (
     AccessDenied,
     BackendUnavailable,
@@ -25,7 +22,10 @@ from outlive.core.errors import (
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
-from outlive.core.spec import Spec
+from outlive.engine.commands.containers import execute_words
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.extensions.fleet.processes import NodeProcesses
+from outlive.extensions.fleet.requests import NodeRequests
 from outlive.kernel.files import read_all
 from outlive.protocols.trace_context import span_of, valid_traceparent
 
@@ -40,18 +40,6 @@ _FORGOTTEN = (
     "The node has had it and does not know it any more: it was removed there before the answer to its "
     "start came. Whether it ran is not known."
 )
-# Members of `Spec` that `execute` takes under the same names: always, and only where they are set.
-_AS_THEY_ARE = (
-    "stdin",
-    "rows",
-    "cols",
-    "timeout_s",
-    "grace_s",
-    "output_limit",
-    "on_limit",
-    "after_exit",
-)
-_IF_SET = ("umask", "nice")
 # Refusals that are about the node, whatever the command is; as is that its token may start nothing.
 _OF_THE_NODE = frozenset({"disk_full", "read_only", "process_limit"})
 _Outcome = StartOutcome | OutliveError
@@ -279,21 +267,3 @@ class NodeStarts:
             raise StartFailed("secrets_lost", _SECRETS_LOST) from error
         process.acknowledge(view.pid or 0, time.time_ns())
         await process.record_state()
-
-
-def execute_words(spec: Spec, script: bytes, secrets: Mapping[str, str]) -> dict[str, object]:
-    """Return the parameters of `execute`, by the names of the client's `StartOptions`. Pure.
-
-    What only the caller knows stands in the spec's `meta` (`engine.commands.containers`). The process is
-    detached there: whose it is, and what becomes of it when that client goes, is decided here.
-    """
-    asked = spec.meta.get("asked")
-    words: dict[str, object] = dict(asked) if isinstance(asked, dict) else {"argv": list(spec.argv)}
-    words |= {name: getattr(spec, name) for name in _AS_THEY_ARE}
-    words |= {"detach": True, "pty": spec.stdio == "pty", "merge": spec.stdio == "merge"}
-    words |= {name: value for name in _IF_SET if (value := getattr(spec, name)) is not None}
-    if script:
-        words["script"] = script.decode("utf-8", "surrogateescape")
-    if secrets:
-        words["env_secrets"] = dict(secrets)
-    return words

@@ -5,20 +5,20 @@ import stat
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from outlive.backends.remote.backend import RemoteBackend
-from outlive.backends.remote.folder import known_nodes
-from outlive.backends.remote.joined import JoinedNodes
-from outlive.backends.remote.link import Pauses
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.link import Address, Way
-from outlive.client.machines.joined import JoinedAddress
-from outlive.client.machines.node import NodeClient
 from outlive.config import Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
+from outlive.extensions.fleet.backend import RemoteBackend
+from outlive.extensions.fleet.folder import known_nodes
+from outlive.extensions.fleet.joined_address import JoinedAddress
+from outlive.extensions.fleet.link import Pauses
+from outlive.extensions.fleet.node_client import NodeClient
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
+from outlive.frontends.joined.lanes import JoinedNodes
 from outlive.kernel.calls import punch_hole
 from outlive.store.machines.node_files import NodeEntry
 

@@ -6,45 +6,22 @@ The twin of `link.Address`, which opens connections. Where the node's connection
 """
 
 from collections.abc import Mapping
-from typing import Protocol
 
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
 from outlive.core.errors import BackendUnavailable
+from outlive.frontends.joined.lanes import Lane, NodeSocket
 
 # A connection that lay ready while the link was cut looks as good as any other until the node does not answer
-# on it. The node is reported as away after 4.5 s of silence (`backends.remote.link`); looking at its spare
+# on it. The node is reported as away after 4.5 s of silence (`extensions.fleet.link`); looking at its spare
 # must not take longer.
 _ANSWERS_S = 3.0
 _PATIENCE_S = 15.0  # then the reason is given once more, and the wait goes on
 
 
-class Opened(Protocol):
-    """A connection that the node has opened (`backends.remote.joined.DialledIn`)."""
-
-    async def begin(self, query: Mapping[str, str]) -> None:
-        """Ask the node to serve over it."""
-
-    async def send(self, frame: str | bytes) -> None:
-        """Send a message; raises EOFError at its end."""
-
-    async def receive(self, timeout_s: float | None) -> str | bytes:
-        """Return the next message; raises EOFError at its end, TimeoutError when none comes in time."""
-
-    def close(self) -> None:
-        """End it at once."""
-
-
-class Arrivals(Protocol):
-    """Where a node's connections come in (`backends.remote.joined.Lane`)."""
-
-    async def take(self, *, patience_s: float) -> Opened:
-        """Return the next one; raises BackendUnavailable when none comes in time."""
-
-
 class _TakenTransport:
     """One of them as a `Transport`; its first message was read already."""
 
-    def __init__(self, opened: Opened, first: str | bytes) -> None:
+    def __init__(self, opened: NodeSocket, first: str | bytes) -> None:
         self._opened = opened
         self._first: str | bytes | None = first
 
@@ -75,9 +52,9 @@ class JoinedAddress:
         was_reached: Whether it has ever answered.
     """
 
-    def __init__(self, name: str, arrivals: Arrivals) -> None:
+    def __init__(self, name: str, lane: Lane) -> None:
         self._name = name
-        self._arrivals = arrivals
+        self._lane = lane
         self.is_started_here = False
         self.was_reached = False
 
@@ -96,7 +73,7 @@ class JoinedAddress:
         deadline = world.now() + _PATIENCE_S
         while True:
             try:
-                opened = await self._arrivals.take(patience_s=max(0.0, deadline - world.now()))
+                opened = await self._lane.take(patience_s=max(0.0, deadline - world.now()))
             except BackendUnavailable as error:
                 raise Unreachable(error.message) from error
             try:

@@ -12,15 +12,16 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from outlive.backends.remote.contract import NodeConnection, NodeFeed, NodeView
-from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.output_writer import OutputWriter
-from outlive.backends.remote.process import RemoteProcess
-from outlive.backends.remote.processes import NodeProcesses
+from outlive.client.results import ProcessInfo
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
 from outlive.core.needs import THOUSANDTHS, Amounts
 from outlive.core.process import MAX_TAG_NAME, MAX_TAG_VALUE, MAX_TAGS
+from outlive.extensions.fleet.link import NodeLink
+from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
+from outlive.extensions.fleet.output_writer import OutputWriter
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)
@@ -41,8 +42,8 @@ class _Connection:
 
     def __init__(
         self,
-        node: NodeConnection,
-        feed: NodeFeed,
+        node: NodeClient,
+        feed: AsyncFeed,
         tasks: asyncio.TaskGroup,
         *,
         processes: NodeProcesses,
@@ -205,7 +206,7 @@ class _Connection:
 
 
 class NodeFollower:
-    """Follows the processes of one node; it is the `NodeListener` of every connection to it."""
+    """Follows the processes of one node; it is the `FeedListener` of every connection to it."""
 
     def __init__(self, link: NodeLink, processes: NodeProcesses, *, begin: _Begin) -> None:
         """Follow nothing yet.
@@ -223,7 +224,7 @@ class NodeFollower:
         self._writer = OutputWriter(processes)
         self._ended: list[tuple[RemoteProcess, Cursor]] = []
 
-    async def follow(self, feed: NodeFeed) -> None:
+    async def follow(self, feed: AsyncFeed) -> None:
         """Follow everything over a new connection until it ends.
 
         Raises:
@@ -254,7 +255,7 @@ class NodeFollower:
         if here is not None and here.is_listening and not here.feed.follows(process.process_id):
             here.spawn(here.resume(process))
 
-    # What a feed reports: called by `NodeFeed.hear`, in the order of the wire.
+    # What a feed reports: called by `AsyncFeed.hear`, in the order of the wire.
 
     def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
         """Take bytes."""
@@ -277,7 +278,7 @@ class NodeFollower:
             self._processes.publish(process)
             self._connection.spawn(process.record_state())
 
-    def attached(self, process_id: str, info: NodeView) -> None:
+    def attached(self, process_id: str, info: ProcessInfo) -> None:
         """Take over the state of a process that is followed from now on."""
         process = self._processes.by_id.get(process_id)
         if process is None or process.completion is not None or self._connection is None:
@@ -287,7 +288,7 @@ class NodeFollower:
         self._processes.publish(process)
         self._connection.spawn(process.record_state())
 
-    def happened(self, event: str, process_id: str | None, info: NodeView | None) -> None:
+    def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
         """Take over the state of a process; after missed events ask for that of all."""
         here = self._connection
         if event == "missed" and here is not None and here.is_listening:
@@ -312,7 +313,7 @@ class NodeFollower:
             if not is_whole:
                 await self._catch_up(here)
 
-    async def _beat(self, feed: NodeFeed) -> None:
+    async def _beat(self, feed: AsyncFeed) -> None:
         """Notice that the other machine is gone without a word: a node that reports something needs no
         question.
         """

@@ -9,9 +9,9 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 
-from outlive.backends.remote.contract import NodeConnection, NodeFeed
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 from outlive.core.values import dataclass
+from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
 from outlive.placement.fleet import FleetNode
 
 _logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ class NodeLink:
     def __init__(
         self,
         name: str,
-        connection: NodeConnection | None,
+        connection: NodeClient | None,
         *,
         pauses: Pauses,
     ) -> None:
@@ -64,7 +64,7 @@ class NodeLink:
         self.is_there = asyncio.Event()
         self.changed: Callable[[str, str | None, FleetNode | None], None] = lambda _name, _reason, _node: None
         self.described: FleetNode | None = None
-        self.feed: NodeFeed | None = None
+        self.feed: AsyncFeed | None = None
         self._asking: set[asyncio.Timeout] = set()
         self.since = datetime.now(UTC)
         self.trouble: OutliveError | None = _trouble(connection)
@@ -86,7 +86,7 @@ class NodeLink:
         text = f"The node {self.name!r} is not available: {why}."
         return BackendUnavailable("node_unavailable", text, details={"node": self.name})
 
-    def opened(self, feed: NodeFeed) -> None:
+    def opened(self, feed: AsyncFeed) -> None:
         """Record that the node is there, and over which connection."""
         self.feed = feed
         if self.trouble is not None:
@@ -121,7 +121,7 @@ class NodeLink:
         finally:
             self._asking.discard(scope)
 
-    async def reconnect(self, connection: NodeConnection | None, *, pauses: Pauses) -> None:
+    async def reconnect(self, connection: NodeClient | None, *, pauses: Pauses) -> None:
         """Reach the node otherwise from now on, or (None) not any more; what is known of it stays.
 
         What is being asked for ends as when the node goes away; a start is asked for again under its name.
@@ -141,7 +141,7 @@ class NodeLink:
         """
         self._is_shut = True
 
-    async def run(self, follow: Callable[[NodeFeed], Awaitable[None]]) -> None:
+    async def run(self, follow: Callable[[AsyncFeed], Awaitable[None]]) -> None:
         """Open a feed and have it followed, again and again, until cancelled."""
         while True:
             self._is_replaced.clear()
@@ -165,7 +165,7 @@ class NodeLink:
                     await self._is_replaced.wait()
 
     async def _follow_once(
-        self, connection: NodeConnection, follow: Callable[[NodeFeed], Awaitable[None]]
+        self, connection: NodeClient, follow: Callable[[AsyncFeed], Awaitable[None]]
     ) -> OutliveError:
         """Open a feed, have it followed, and return why it has ended."""
         task = asyncio.current_task()
@@ -213,7 +213,7 @@ class NodeLink:
         return pause
 
 
-def _trouble(connection: NodeConnection | None) -> BackendUnavailable:
+def _trouble(connection: NodeClient | None) -> BackendUnavailable:
     """Return why a node is away that was not asked yet."""
     text = "it is being connected to" if connection is not None else "no setting names it (any more)"
     return BackendUnavailable("server_unavailable", text)

@@ -9,11 +9,6 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.folder import write_stop
-from outlive.backends.remote.link import NodeLink
-from outlive.backends.remote.process import RemoteProcess
-from outlive.backends.remote.processes import NodeProcesses
 from outlive.core.controls import Operation, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.cursor import Cursor
 from outlive.core.errors import (
@@ -24,6 +19,11 @@ from outlive.core.errors import (
     ProcessNotFound,
 )
 from outlive.core.identity import ProcessId
+from outlive.extensions.fleet.folder import write_stop
+from outlive.extensions.fleet.link import NodeLink
+from outlive.extensions.fleet.node_client import NodeClient
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.protocols.keeper import CauseCode
 
 _T = TypeVar("_T")
@@ -42,7 +42,7 @@ class NodeRequests:
         self.link = link
 
     @property
-    def node(self) -> NodeConnection:
+    def node(self) -> NodeClient:
         """The node, while it is there.
 
         Raises:
@@ -53,7 +53,7 @@ class NodeRequests:
             raise self.link.unavailable()
         return node
 
-    async def over(self, ask: Callable[[NodeConnection], Awaitable[_T]]) -> _T:
+    async def over(self, ask: Callable[[NodeClient], Awaitable[_T]]) -> _T:
         """Return what the node answers; its refusals in the words of this server."""
         node = self.node
         try:
@@ -106,7 +106,7 @@ class NodeRequests:
                 raise LimitExceeded(error.code, error.message, hint=error.hint, details=details) from error
 
 
-async def _write(process_id: ProcessId, data: memoryview, node: NodeConnection) -> int:
+async def _write(process_id: ProcessId, data: memoryview, node: NodeClient) -> int:
     return await node.write(process_id, data)
 
 

@@ -11,19 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
-from outlive.backends.remote.contract import NodeConnection
-from outlive.backends.remote.folder import Punch
-from outlive.backends.remote.follower import NodeFollower
-from outlive.backends.remote.link import NodeLink, Pauses
-from outlive.backends.remote.processes import NodeProcesses
-from outlive.backends.remote.requests import NodeControls, NodeRequests
-from outlive.backends.remote.starts import NodeStarts
 from outlive.core.controls import Operation
 from outlive.core.errors import InvalidRequest, LimitExceeded, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import Kind
 from outlive.core.process import NOTHING, InputWait, Observation, Waiting
+from outlive.extensions.fleet.folder import Punch
+from outlive.extensions.fleet.follower import NodeFollower
+from outlive.extensions.fleet.link import NodeLink, Pauses
+from outlive.extensions.fleet.node_client import NodeClient
+from outlive.extensions.fleet.processes import NodeProcesses
+from outlive.extensions.fleet.requests import NodeControls, NodeRequests
+from outlive.extensions.fleet.starts import NodeStarts
 
 _PAUSES = Pauses()
 
@@ -41,7 +41,7 @@ class RemoteBackend:
     def __init__(
         self,
         name: str,
-        connection: NodeConnection | None,
+        connection: NodeClient | None,
         *,
         state_dir: str,
         punch: Punch,
@@ -94,7 +94,7 @@ class RemoteBackend:
         self._stack.callback(task.cancel)
         self._stack.callback(self._link.shut)
 
-    async def reconnect(self, connection: NodeConnection | None, *, address: str, pauses: Pauses) -> None:
+    async def reconnect(self, connection: NodeClient | None, *, address: str, pauses: Pauses) -> None:
         """Reach the node otherwise from now on, or (None) not any more; its processes stay known.
 
         Starts that it has not answered are asked for there, under their own names.

@@ -1,7 +1,7 @@
 """Another server as a node of this one: `NodeClient` for requests in the wire's own words, `AsyncFeed` for
 its events and output.
 
-Used by the server's `backends.remote`, which writes what comes to files and decides when to try again;
+The rest of this folder writes what comes to files and decides when to try again;
 nothing is kept here. A feed never connects again by itself: it reports the loss, and another one is opened
 and attached at the files' ends. Messages that are not taken are kept up to `channel`'s bound.
 """
@@ -38,9 +38,7 @@ _EVENTS = ("queued", "recovered", "paused", "resumed", "stopping", "ended", "clo
 _BATCH_BYTES = 2 * 1024 * 1024
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
-_PATIENCE_S = (
-    3.0  # enough to open a cut connection again; a node that stays away is handled by `backends.remote`
-)
+_PATIENCE_S = 3.0  # enough to open a cut connection again; a node that stays away is handled by `link`
 
 
 class FeedListener(Protocol):

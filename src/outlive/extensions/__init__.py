@@ -1,0 +1,1 @@
+"""Features beside the core, a folder each, which the core imports late."""
