@@ -26,11 +26,10 @@ from outlive.docker_mode import remove_when_closed
 from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
-from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend, BridgeSettings
+from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend
 from outlive.frontends.joined.frontend import JoinedFrontend
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
 from outlive.frontends.mcp.http.door import PATHS as MCP_PATHS
 from outlive.frontends.mcp.http.door import McpHttpFrontend, send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
@@ -123,7 +122,7 @@ class Application:
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         self._jsonrpc = JsonRpcFrontend(
             engine,
-            _door_settings(settings),
+            settings,
             take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
@@ -167,7 +166,7 @@ class Application:
         return BridgeFrontend(
             self._engine,
             self.terminals,
-            BridgeSettings.of(settings),
+            settings,
             path=layout.bridge,
             port=self._bridge_port,
             own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
@@ -405,14 +404,3 @@ def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditL
         max_files=settings.audit_files,
     )
     return AuditLog(trail, redact=redactor.mask_text)
-
-
-def _door_settings(settings: Settings) -> JsonRpcSettings:
-    return JsonRpcSettings(
-        version=__version__,
-        max_connections=settings.max_connections,
-        reconnect_grace_s=settings.reconnect_grace_s,
-        max_line_bytes=settings.max_line_bytes,
-        max_message_bytes=settings.max_message_bytes,
-        wait_s=settings.wait_s,
-    )

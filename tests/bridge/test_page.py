@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from outlive.core.errors import SLUGS
-from outlive.frontends.bridge.transport import BridgeSettings
+from outlive.frontends.bridge import dialler, door, host
 from outlive.protocols.bridge import answers, requests
 from tests.attacks.attacking import ask
 from tests.bridge.knocking import Door
 from tests.docs.pages import blocks, page, section, table_rows, words
 from tests.support.server import OutliveServer
+from tests.support.settings import settings_with
 
 _TEXT = page("docs/bridge.md")
 
@@ -69,13 +70,9 @@ def test_every_error_of_the_page_exists() -> None:
 
 
 def test_the_numbers_of_the_page_are_the_codes() -> None:
-    settings = BridgeSettings()
-    assert (settings.max_extensions, settings.max_terminals) == (64, 100)
-    assert (settings.ping_s, settings.timeout_s, settings.return_s, settings.redial_s) == (
-        30.0,
-        30.0,
-        15.0,
-        5.0,
-    )
+    settings = settings_with()
+    assert (door.MAX_EXTENSIONS, host.MAX_TERMINALS) == (64, 100)
+    assert (settings.bridge_ping_s, settings.bridge_timeout_s) == (30.0, 30.0)
+    assert (host._RETURN_S, dialler._REDIAL_S) == (15.0, 5.0)
     for text in ("64 extensions", "100 terminals", "Every ping (30 s)", "within\n  15 s", "5 s after"):
         assert text in _TEXT, text

@@ -16,11 +16,12 @@ from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.mcp.http.endpoint import McpEndpoint
 from outlive.frontends.mcp.http.methods import McpRequest, Result
-from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Caller, Toolbox
 from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS
 from tests.mcp_http.raw_caller import BACKGROUND
 from tests.support.processes import Marker, wait_for
+from tests.support.settings import settings_with
 
 _PRINCIPAL = "early"
 _ACCESS = Access(principal=_PRINCIPAL, scope=Scope.RUN)
@@ -30,7 +31,7 @@ class _HeldToolbox(Toolbox):
     """The real tools, whose background starts wait at a gate."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, ToolSettings())
+        super().__init__(engine, settings_with())
         self.reached, self.gate = asyncio.Event(), asyncio.Event()
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:

@@ -17,13 +17,14 @@ from outlive.core.errors import AccessDenied, LimitExceeded, ProcessNotFound
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp.http.resources import OutputResources
 from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscriber, OutputSubscribers
-from outlive.frontends.mcp.tools import Caller, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Caller, Toolbox
 from outlive.policy.access import Scope
 from tests.mcp_http.modern_caller import ModernCaller
 from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
 from tests.mcp_tools.calling import a_caller, answer, live_process
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
+from tests.support.settings import settings_with
 
 _ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 _NOT_FOUND = {"legacy": -32002, "2026-07-28": -32602}
@@ -173,7 +174,7 @@ def resources(toolbox: Toolbox) -> OutputResources:
 @pytest.fixture
 def toolbox(engine: Engine) -> Toolbox:
     """All tools with the default settings."""
-    return Toolbox(engine, ToolSettings())
+    return Toolbox(engine, settings_with())
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ from outlive.core.lifecycle import State
 from outlive.engine import Engine, OutputLog
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls
-from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings, waits
+from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, runner, waits
 from outlive.frontends.mcp.tools.calls import CallStatus, Project
 from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.operations.tool_sets import ToolSet
 from outlive.protocols.mcp import hosts
 from tests.mcp_tools.calling import a_caller, answer, live_process, say, seen
+from tests.support.settings import settings_with
 
 _SOON_S = 10
 
@@ -63,7 +64,7 @@ async def test_a_cancel_while_the_answer_is_made_does_what_it_does_while_the_cal
     """The time is up, the answer would have said "running", and no client gets it: nothing may run on
     unseen.
     """
-    caller, status, toolbox = a_caller(), CallStatus(), Toolbox(engine, ToolSettings(mcp_tools=tools))
+    caller, status, toolbox = a_caller(), CallStatus(), Toolbox(engine, settings_with(mcp_tools=tools))
     call = asyncio.create_task(toolbox.call(name, arguments, caller, status=status))
     async with asyncio.timeout(_SOON_S):
         process = await live_process(engine, caller)
@@ -141,7 +142,8 @@ async def test_that_progress_keeps_a_host_waiting_is_learned_from_calls_that_rep
     monkeypatch.setattr(hosts, "COMMON_LIMITS_S", (0.2, 0.5))
     monkeypatch.setattr(hosts, "LIMIT_TOLERANCE_S", 0.1)
     monkeypatch.setattr(waits, "_MOST_WAIT_S", 0.2)
-    toolbox = Toolbox(engine, ToolSettings(heartbeat_s=0.05))
+    monkeypatch.setattr(runner, "_HEARTBEAT_S", 0.05)
+    toolbox = Toolbox(engine, settings_with())
     calls = Calls(toolbox)
     texts: list[str] = []
 

@@ -12,12 +12,13 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # it has no stubs
 
 from outlive.engine import Engine
-from outlive.frontends.mcp.tools import Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Toolbox, runner
 from outlive.store.retention import Retention
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, short_id
 from tests.support.processes import poll_until
+from tests.support.settings import settings_with
 
 
 def _schema(toolbox: Toolbox, name: str, key: str = "outputSchema") -> Mapping[str, Any]:
@@ -110,16 +111,16 @@ async def test_a_script_file_lives_as_long_as_its_record(shared_house: House) ->
     caller = a_caller()
     async with an_engine(shared_house.state_dir) as engine:
         result = await ask(
-            Toolbox(engine, ToolSettings()), "command_execute_script", caller, script_content="echo x"
+            Toolbox(engine, settings_with()), "command_execute_script", caller, script_content="echo x"
         )
     path = Path(result["script_path"])
     async with an_engine(shared_house.state_dir) as engine:
-        toolbox = Toolbox(engine, ToolSettings())
+        toolbox = Toolbox(engine, settings_with())
         assert (await ask(toolbox, "command_get_status", caller, command_id=result["id"]))["found"] is True
         await poll_until(path.exists)
     rule = Retention(max_age_s=None, max_count=0, max_bytes=None)
     async with an_engine(shared_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
-        toolbox = Toolbox(engine, ToolSettings())
+        toolbox = Toolbox(engine, settings_with())
         await poll_until(lambda: not path.parent.exists())
         status = await ask(toolbox, "command_get_status", caller, command_id=result["id"])
         assert status == {"found": False, "error": f"Command with ID {result['id']} not found"}
@@ -149,9 +150,9 @@ async def test_output_timeouts_tags_and_groups_are_remembered(toolbox: Toolbox) 
 
 @pytest.mark.promise("S1.8", "S1.10", "M.progress", "S4.6", "S4.13")
 def test_the_defaults_are_the_promised_ones() -> None:
-    settings = ToolSettings()
-    assert (settings.enabled, settings.allow_scripts, settings.allow_sudo) == (True, True, None)
+    settings = settings_with()
+    assert (settings.tools_disabled, settings.scripts_disabled, settings.allow_sudo) == (False, False, None)
     assert (settings.allowed_patterns, settings.blocked_patterns) == (("*",), ())
-    assert (settings.timeout_s, settings.max_output_bytes) == (60, 1 << 20)
+    assert (settings.command_timeout_s, settings.max_output_bytes) == (60, 1 << 20)
     assert (settings.wait_s, settings.termination_timeout_s, settings.mcp_tools) == (45, 30, "all")
-    assert settings.heartbeat_s <= 60
+    assert runner._HEARTBEAT_S <= 60

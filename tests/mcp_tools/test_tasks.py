@@ -14,7 +14,7 @@ import pytest
 from outlive.core.errors import ProcessNotFound
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
-from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, ToolSettings
+from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox
 from outlive.frontends.mcp.tools import toolbox as toolbox_module
 from outlive.frontends.mcp.tools.calls import Unfinished
 from outlive.frontends.mcp.tools.runner import Runner
@@ -25,6 +25,7 @@ from outlive.store.retention import Retention
 from tests.engine.engines import settled
 from tests.mcp_tools.calling import a_caller, answer, live_process
 from tests.support.processes import Gate
+from tests.support.settings import settings_with
 
 _RUNNING_TOOLS: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("command_execute", "command", {}),
@@ -48,7 +49,7 @@ _WANTED = (
 @pytest.fixture
 def hasty(engine: Engine) -> Toolbox:
     """All tools, with a server that waits for 20 ms."""
-    return Toolbox(engine, ToolSettings(wait_s=0.02, kept_s=60.0))
+    return Toolbox(engine, settings_with(wait_s=0.02, retention_s=60.0))
 
 
 async def _task(toolbox: Toolbox, caller: Caller, name: str, arguments: Mapping[str, object]) -> Task:
@@ -91,7 +92,7 @@ async def test_a_call_that_outlasts_the_wait_becomes_a_task_with_the_same_result
     gate.open()
     ended = await _ended(hasty, engine, task, caller)
     assert ended.status == "completed"
-    patient = Toolbox(engine, ToolSettings())
+    patient = Toolbox(engine, settings_with())
     expected = await answer(patient, name, caller, {argument: line, **more})
     assert ended.result is not None
     assert _comparable(ended.result) == _comparable(
@@ -159,7 +160,7 @@ async def test_who_says_how_long_to_wait_or_has_an_input_to_give_is_answered(
 
 @pytest.mark.promise("M.tasks")
 async def test_what_ends_in_time_is_answered(engine: Engine) -> None:
-    toolbox = Toolbox(engine, ToolSettings())
+    toolbox = Toolbox(engine, settings_with())
     caller = a_caller(has_tasks=True)
     for name, argument in (
         ("command_execute", "command"),
@@ -241,7 +242,7 @@ async def test_a_task_that_cannot_be_kept_is_not_given_out(
         raise OSError(errno.ENOSPC, f"{len(content)} bytes do not fit", path)
 
     monkeypatch.setattr(toolbox_module, "write_whole", full)
-    assert await ProcessTasks(Runner(engine, ToolSettings()), {}).adopt(outcome) == outcome
+    assert await ProcessTasks(Runner(engine, settings_with()), {}).adopt(outcome) == outcome
 
 
 @pytest.mark.promise("M.tasks.durable", "M.stateless")
@@ -258,7 +259,7 @@ async def test_a_call_that_is_given_up_while_its_task_is_kept_ends_its_command(
 
     monkeypatch.setattr(toolbox_module, "write_whole", held)
     caller = a_caller(has_tasks=True)
-    toolbox = Toolbox(engine, ToolSettings(wait_s=0.1))
+    toolbox = Toolbox(engine, settings_with(wait_s=0.1))
     call = asyncio.create_task(toolbox.call("run", {"command": "exec sleep 1000"}, caller))
     async with asyncio.timeout(20):
         await writing.wait()

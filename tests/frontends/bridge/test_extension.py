@@ -9,17 +9,19 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import LimitExceeded
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent
 from outlive.frontends.bridge.terminal_owners import TerminalOwners
-from outlive.frontends.bridge.transport import BridgeSettings, TransportClosed
+from outlive.frontends.bridge.transport import TransportClosed
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Success
+from tests.support.settings import settings_with
 
 pytestmark = pytest.mark.anyio
 
-_SETTINGS = BridgeSettings(ping_s=60.0, timeout_s=0.3)
+_SETTINGS = settings_with(bridge_ping_s=60.0, bridge_timeout_s=0.3)
 
 
 class _Line:
@@ -56,7 +58,7 @@ class _Line:
         self.closed.set()
 
 
-def _extension(line: _Line, settings: BridgeSettings = _SETTINGS) -> Extension:
+def _extension(line: _Line, settings: Settings = _SETTINGS) -> Extension:
     return Extension(line, Access(principal="token:x", scope=Scope.RUN), settings)
 
 
@@ -124,7 +126,7 @@ async def test_written_is_what_has_left_and_nothing_else() -> None:
 @pytest.mark.promise("S3.4", "S3.4.once")
 async def test_at_the_end_everybody_is_told_and_nothing_more_is_sent() -> None:
     line = _Line()
-    extension = _extension(line, BridgeSettings(timeout_s=60.0))
+    extension = _extension(line, settings_with(bridge_timeout_s=60.0))
     async with _running(extension):
         waiting = [await _ask(extension, f"r{number}") for number in range(64)]
         with pytest.raises(LimitExceeded):

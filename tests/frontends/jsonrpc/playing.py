@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 import anyio
 from starlette.routing import Router
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.controls import CloseOutput, Control, ResizeWindow, SignalProcess
 from outlive.core.cursor import Cursor
@@ -23,14 +24,15 @@ from outlive.engine.health import DiskWatch
 from outlive.engine.lookup import Lookup
 from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.engine.queries import Queries
-from outlive.frontends.jsonrpc import JsonRpcFrontend, JsonRpcSettings
+from outlive.frontends.jsonrpc import JsonRpcFrontend
 from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
 from outlive.server.access.guard import ACCESS
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
+from tests.support.settings import settings_with
 
-SETTINGS = JsonRpcSettings(version="1", reconnect_grace_s=0.05)
+SETTINGS = settings_with(reconnect_grace_s=0.05)
 
 Message = MutableMapping[str, Any]
 # Spelled out here because inside the class `list` is the method.
@@ -298,7 +300,7 @@ class House:
 
 
 @asynccontextmanager
-async def opened(engine: PlayedEngine, settings: JsonRpcSettings = SETTINGS) -> AsyncIterator[House]:
+async def opened(engine: PlayedEngine, settings: Settings = SETTINGS) -> AsyncIterator[House]:
     """Open a door on `engine`."""
     async with (
         asyncio.TaskGroup() as group,

@@ -7,6 +7,5 @@ S3.1 to S3.9).
 
 from outlive.frontends.bridge.door import PATH as BRIDGE_PATH
 from outlive.frontends.bridge.door import BridgeFrontend
-from outlive.frontends.bridge.transport import BridgeSettings
 
-__all__ = ["BRIDGE_PATH", "BridgeFrontend", "BridgeSettings"]
+__all__ = ["BRIDGE_PATH", "BridgeFrontend"]

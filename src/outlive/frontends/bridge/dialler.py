@@ -16,15 +16,16 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
+from outlive.config import Settings
 from outlive.frontends.bridge.transport import (
     CLOSE_PATIENCE_S,
-    BridgeSettings,
     BridgeTransport,
     TransportClosed,
 )
 
 _logger = logging.getLogger(__name__)
 _OPEN_S = 10.0
+_REDIAL_S = 5.0  # between two attempts to connect
 _OWN_HEADER = "Outlive-Extension"  # of the answer to the handshake
 
 
@@ -80,7 +81,7 @@ class _Straight(connect):
 class Dialler:
     """Keeps one address connected."""
 
-    def __init__(self, address: str, settings: BridgeSettings, *, serve: Serve) -> None:
+    def __init__(self, address: str, settings: Settings, *, serve: Serve) -> None:
         self._address = address
         self._settings = settings
         self._serve = serve
@@ -112,4 +113,4 @@ class Dialler:
                 is_reported = True
             except Exception:
                 _logger.exception("serving an extension failed", extra={"address": self._shown})
-            await asyncio.sleep(self._settings.redial_s)
+            await asyncio.sleep(_REDIAL_S)

@@ -16,13 +16,14 @@ from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.host import VsCodeTerminals
 from outlive.frontends.bridge.own import OwnExtensions
 from outlive.frontends.bridge.terminal_owners import StateFile, TerminalOwners
-from outlive.frontends.bridge.transport import AcceptedTransport, BridgeSettings, BridgeTransport
+from outlive.frontends.bridge.transport import AcceptedTransport, BridgeTransport
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.guard import access_of
@@ -39,6 +40,11 @@ _PROBE_S = 3.0
 _TRY_AGAIN_LATER = 1013  # IANA, WebSocket Close Code Number Registry
 
 
+# How long an extension whose process is not known may be away and still get its terminals back.
+_TRUSTED_S = 60.0
+MAX_EXTENSIONS = 64
+
+
 class BridgeFrontend:
     """Serves extensions. Serve `routes()` inside `async with frontend`, that inside `async with engine`."""
 
@@ -46,7 +52,7 @@ class BridgeFrontend:
         self,
         engine: Engine,
         terminals: Terminals,
-        settings: BridgeSettings,
+        settings: Settings,
         *,
         path: str,
         port: int | None,
@@ -71,7 +77,7 @@ class BridgeFrontend:
         self._own_access = own
         self._peers = peers
         self._take = take
-        self._owners = TerminalOwners(trusted_s=settings.trusted_s, lives=still_lives)
+        self._owners = TerminalOwners(trusted_s=_TRUSTED_S, lives=still_lives)
         self._state_file = StateFile(path, self._owners.document)
         self._own = OwnExtensions(engine, terminals)
         self._host = VsCodeTerminals(engine, terminals, self._owners, self._state_file, self._own, settings)
@@ -85,7 +91,7 @@ class BridgeFrontend:
         except ValueError:
             _logger.warning("the file of the bridge's terminals cannot be read; they are forgotten")
         self._host.offer()
-        if self._settings.dial:
+        if self._settings.bridge_dial:
             await self._dial()
         return self
 
@@ -99,7 +105,7 @@ class BridgeFrontend:
         from outlive.frontends.bridge.dialler import Dialler  # noqa: PLC0415 -- start-up time, see there
 
         group = await self._stack.enter_async_context(asyncio.TaskGroup())
-        for address in self._settings.dial:
+        for address in self._settings.bridge_dial:
             dialler = Dialler(address, self._settings, serve=self._serve_dialled)
             self._stack.callback(group.create_task(dialler.run(), name="bridge dial").cancel)
 
@@ -117,7 +123,7 @@ class BridgeFrontend:
         process = await self._peers.identity(websocket.scope["state"][PEER])
         host = websocket.client.host if websocket.client else "unix"
         key = process or f"{access.principal} {host}"
-        if len(self._open) < self._settings.max_extensions:
+        if len(self._open) < MAX_EXTENSIONS:
             await self._owners.probe(key, access.principal, patience_s=_PROBE_S)
         try:
             # No `await` from here until the terminals are claimed: no other extension gets them.
@@ -125,7 +131,7 @@ class BridgeFrontend:
         except WebSocketDisconnect:
             return  # gone before it was accepted
         transport = AcceptedTransport(websocket)
-        if len(self._open) >= self._settings.max_extensions:
+        if len(self._open) >= MAX_EXTENSIONS:
             await transport.close(_TRY_AGAIN_LATER, "too many extensions")
             return
         # A token of the scope bridge serves VS Code's terminals only: it opens no terminals of the engine.

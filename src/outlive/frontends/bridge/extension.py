@@ -13,9 +13,10 @@ import logging
 import secrets
 from collections.abc import Callable, Coroutine
 
+from outlive.config import Settings
 from outlive.core.errors import LimitExceeded
 from outlive.core.values import dataclass
-from outlive.frontends.bridge.transport import BridgeSettings, BridgeTransport, TransportClosed
+from outlive.frontends.bridge.transport import BridgeTransport, TransportClosed
 from outlive.policy.access import Access
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
@@ -70,7 +71,7 @@ class Extension:
         self,
         transport: BridgeTransport,
         access: Access,
-        settings: BridgeSettings,
+        settings: Settings,
         *,
         is_ours: bool = False,
         serves_all: bool = False,
@@ -206,7 +207,9 @@ class Extension:
     def _begin_waiting(self, request_id: str) -> None:
         if request_id in self._waiting:  # the answer can be here already
             loop = asyncio.get_running_loop()
-            self._timers[request_id] = loop.call_later(self._settings.timeout_s, self._expire, request_id)
+            self._timers[request_id] = loop.call_later(
+                self._settings.bridge_timeout_s, self._expire, request_id
+            )
 
     def _expire(self, request_id: str) -> None:
         if self._exchange.expire(request_id):
@@ -230,11 +233,11 @@ class Extension:
         """Ping again and again; return when no pong comes. Outermost loop of the task."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(self._settings.ping_s)
+            await asyncio.sleep(self._settings.bridge_ping_s)
             request_id = f"ping-{secrets.token_hex(8)}"
             message = requests.ping(request_id)
             try:
-                until = loop.time() + self._settings.timeout_s
+                until = loop.time() + self._settings.bridge_timeout_s
                 outcome = await (await self.post("ping", request_id, message, until=until))
             except NotSent:
                 outcome = Silent()

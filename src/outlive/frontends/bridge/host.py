@@ -14,6 +14,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from outlive.config import Settings
 from outlive.core.errors import (
     BackendUnavailable,
     InvalidRequest,
@@ -39,12 +40,15 @@ from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_ho
 from outlive.frontends.bridge.extension import Extension, Gone, NotSent, Outcome, Silent, new_request_id
 from outlive.frontends.bridge.own import OwnExtensions
 from outlive.frontends.bridge.terminal_owners import BridgeTerminal, OwnedTerminals, StateFile, TerminalOwners
-from outlive.frontends.bridge.transport import BridgeSettings
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
 from outlive.protocols.bridge.requests import RequestKind
 
 _logger = logging.getLogger(__name__)
+
+MAX_TERMINALS = 100  # of one principal
+# Requests wait for an extension that is gone: three times its own pause before it connects again.
+_RETURN_S = 15.0
 
 
 class VsCodeTerminals:
@@ -60,7 +64,7 @@ class VsCodeTerminals:
         seats: TerminalOwners,
         memory: StateFile,
         own: OwnExtensions,
-        settings: BridgeSettings,
+        settings: Settings,
     ) -> None:
         self._engine = engine
         self._terminals = terminals
@@ -200,12 +204,12 @@ class VsCodeTerminals:
         _check_plain(wanted)
         await self._engine.typed_lines.check_elsewhere(None, by)
         known = [one.name for one in self._owners.of(by.principal)]
-        if len(known) + len(self._opening) >= self._settings.max_terminals:
+        if len(known) + len(self._opening) >= MAX_TERMINALS:
             text = f"There are {len(known)} terminals in VS Code already."
             raise LimitExceeded("terminal_limit", text)
         name = wanted.name or default_name([*known, *self._opening])
         request_id = new_request_id()
-        until = asyncio.get_running_loop().time() + self._settings.timeout_s
+        until = asyncio.get_running_loop().time() + self._settings.bridge_timeout_s
         message = requests.create_terminal(request_id, name)
         self._opening.append(name)
         try:
@@ -305,7 +309,7 @@ def _check_plain(wanted: NewTerminal) -> None:
 
 
 async def _ask_owner(
-    seat: OwnedTerminals, kind: RequestKind, make: Callable[[str], bytes], settings: BridgeSettings
+    seat: OwnedTerminals, kind: RequestKind, make: Callable[[str], bytes], settings: Settings
 ) -> "asyncio.Future[Outcome]":
     """Send a request to a seat's extension, waiting for one that went away a moment ago.
 
@@ -323,9 +327,9 @@ async def _ask_owner(
 
     Cancellation: safe; what was sent stays sent.
     """
-    until = asyncio.get_running_loop().time() + settings.timeout_s
+    until = asyncio.get_running_loop().time() + settings.bridge_timeout_s
     while True:
-        extension = await _present(seat, until, settings)
+        extension = await _present(seat, until)
         request_id = new_request_id()
         try:
             return await extension.post(kind, request_id, make(request_id), until=until)
@@ -335,11 +339,11 @@ async def _ask_owner(
             await extension.ended.wait()
 
 
-async def _present(seat: OwnedTerminals, until: float, settings: BridgeSettings) -> Extension:
+async def _present(seat: OwnedTerminals, until: float) -> Extension:
     """Return the seat's extension, waiting a little for one that is away."""
     loop = asyncio.get_running_loop()
     gone_s = 0.0 if seat.extension is not None else seat.gone_s()
-    until = min(until, loop.time() + max(0.0, settings.return_s - gone_s))
+    until = min(until, loop.time() + max(0.0, _RETURN_S - gone_s))
     try:
         async with asyncio.timeout_at(until):
             while (extension := seat.extension) is None:

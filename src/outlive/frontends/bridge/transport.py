@@ -1,5 +1,4 @@
-"""The socket to one extension (`BridgeTransport`, opened by either side), and the bridge's settings
-(`BridgeSettings`).
+"""The socket to one extension (`BridgeTransport`), opened by either side.
 
 Frames go in and out; what they mean belongs to `extension`. A message may be sent again only if nothing of it
 was written (promise S3.4.once), so `send` reports that exactly.
@@ -8,12 +7,10 @@ was written (promise S3.4.once), so `send` reports that exactly.
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.config import Settings
-from outlive.core.values import dataclass
 from outlive.protocols.websocket_frames import text_frame
 from outlive.server.http.websocket_io import EXTENSION
 
@@ -82,34 +79,3 @@ class AcceptedTransport:
         with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
             async with asyncio.timeout(CLOSE_PATIENCE_S):
                 await self._websocket.close(code, reason)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BridgeSettings:
-    """Times are seconds, sizes bytes.
-
-    `ping_s` is the time between two pings, `timeout_s` the time for an answer, `redial_s` the time between
-    two attempts to connect to one of `dial`. Requests wait `return_s` for an extension that is gone, three
-    times its own pause before it connects again. One whose process is not known gets its terminals back
-    within `trusted_s`.
-    """
-
-    ping_s: float = 30.0
-    timeout_s: float = 30.0
-    redial_s: float = 5.0
-    return_s: float = 15.0
-    trusted_s: float = 60.0
-    dial: tuple[str, ...] = ()
-    max_message_bytes: int = 16 * 1024**2
-    max_extensions: int = 64
-    max_terminals: int = 100
-
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        """Return the bridge's part of the server's settings."""
-        return cls(
-            ping_s=settings.bridge_ping_s,
-            timeout_s=settings.bridge_timeout_s,
-            dial=settings.bridge_dial,
-            max_message_bytes=settings.max_message_bytes,
-        )

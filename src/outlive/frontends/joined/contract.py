@@ -6,7 +6,6 @@ from typing import Protocol
 
 from starlette.websockets import WebSocket
 
-from outlive.core.values import dataclass
 from outlive.operations.nodes import GatewayView
 from outlive.policy.access import Access
 from outlive.store.machines.gateway_files import GatewayEntry
@@ -26,13 +25,3 @@ class KeptGateway(Protocol):
 
     def view(self) -> GatewayView:
         """Return what is shown of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DialSettings:
-    """`instance`: how this server names itself while it lives; `max_message_bytes`: the largest message that
-    is taken.
-    """
-
-    instance: str
-    max_message_bytes: int

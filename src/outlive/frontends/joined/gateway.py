@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 from outlive.core.values import replace
-from outlive.frontends.joined.contract import DialSettings, SessionDoor
+from outlive.frontends.joined.contract import SessionDoor
 from outlive.frontends.joined.dialled import Spare, accepted, dial
 from outlive.operations.nodes import GatewayView
 from outlive.policy.access import Access, Scope
@@ -83,14 +83,16 @@ class Gateway:
         files: GatewayFiles,
         *,
         door: SessionDoor,
-        settings: DialSettings,
+        instance: str,
+        max_message_bytes: int,
         spare: Spare | None = None,
     ) -> None:
         self._spare = spare
         self.entry = entry
         self._files = files
         self._door = door
-        self._settings = settings
+        self._instance = instance
+        self._max_message_bytes = max_message_bytes
         self._since = datetime.now(UTC)
         self._reason: str | None = None if spare is not None else "It is being dialled."
         self._pause_s = _FIRST_S
@@ -133,8 +135,8 @@ class Gateway:
             self.entry.url,
             self.entry.credential,
             ca=self.entry.ca,
-            instance=self._settings.instance,
-            max_message_bytes=self._settings.max_message_bytes,
+            instance=self._instance,
+            max_message_bytes=self._max_message_bytes,
         )
         try:
             self.entry = await let_in(spare, self.entry, self._files)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from outlive.config.options import JSONRPC_PATH, JSONRPC_PORT, is_private, websocket_url
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.layout import Layout
-from outlive.frontends.joined.contract import DialSettings, KeptGateway, SessionDoor
+from outlive.frontends.joined.contract import KeptGateway, SessionDoor
 from outlive.operations.nodes import GatewayView, NodeJoin, NodeLeave
 from outlive.protocols.joined import NODE_PATH
 from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
@@ -144,8 +144,14 @@ class JoinedGateways:
 
         if self._tasks is None:
             raise AssertionError("they are used while they are open")
-        settings = DialSettings(instance=self._instance, max_message_bytes=self._max_message_bytes)
-        gateway = Gateway(entry, self._files, door=self._door, settings=settings, spare=spare)
+        gateway = Gateway(
+            entry,
+            self._files,
+            door=self._door,
+            instance=self._instance,
+            max_message_bytes=self._max_message_bytes,
+            spare=spare,
+        )
         self._kept[entry.name] = gateway, self._tasks.create_task(gateway.run(), name=f"gateway {entry.name}")
 
     async def _end(self, name: str) -> None:

@@ -8,6 +8,5 @@ process, `readers` cuts its bytes into messages; when they are sent, and how, ar
 """
 
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings
 
-__all__ = ["JsonRpcFrontend", "JsonRpcSettings"]
+__all__ = ["JsonRpcFrontend"]

@@ -15,7 +15,8 @@ from typing import get_args
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive import PROTOCOL
+from outlive import PROTOCOL, __version__
+from outlive.config import Settings
 from outlive.core.cursor import Cursor
 from outlive.core.errors import (
     AccessDenied,
@@ -30,7 +31,7 @@ from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.methods import METHODS, TURN_REQUESTS, Requested, requested
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
+from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
@@ -130,7 +131,7 @@ class Connection:
         engine: Engine,
         sessions: Sessions,
         heads: FrameHeads,
-        settings: JsonRpcSettings,
+        settings: Settings,
         observe: Observe,
         take: Take,
         operations: Operations,
@@ -240,7 +241,7 @@ class Connection:
         """Return `connected` (promise S0.2)."""
         params: dict[str, object] = {
             "session_id": context.session.session_id,
-            "version": self._settings.version,
+            "version": __version__,
             "protocol": PROTOCOL,
             "capabilities": {
                 "methods": sorted(METHODS),

@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from outlive.config import Settings
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.process import Owner
 from outlive.core.values import dataclass
 from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Session, Sessions
+from outlive.frontends.jsonrpc.sessions import Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.operations.table import OPERATIONS
 from outlive.policy.access import Access, Scope
@@ -53,7 +54,7 @@ class Context:
     sessions: Sessions
     subscriptions: Subscriptions
     events: EventFeed
-    settings: JsonRpcSettings
+    settings: Settings
     observe: Observe
     operations: Operations
 

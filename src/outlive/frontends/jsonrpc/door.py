@@ -6,12 +6,13 @@ from typing import Self
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from outlive.config import Settings
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
-from outlive.frontends.jsonrpc.sessions import JsonRpcSettings, Sessions
+from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.requests import Resumption
@@ -38,7 +39,7 @@ class JsonRpcFrontend:
     def __init__(
         self,
         engine: Engine,
-        settings: JsonRpcSettings,
+        settings: Settings,
         *,
         observe: Observe = lambda _method, _seconds: None,
         take: Take = lambda _principal, _count: 0.0,

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
+from outlive.config import Settings
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
-from outlive.core.values import dataclass
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.processes.groups import StartSlots
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
@@ -96,21 +96,6 @@ class Session:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonRpcSettings:
-    """Times are seconds, sizes bytes.
-
-    `wait_s`: how long a terminal's command is waited for, if a request does not say.
-    """
-
-    version: str
-    max_connections: int = 100
-    reconnect_grace_s: float = 10.0
-    max_line_bytes: int = 8192
-    max_message_bytes: int = 16 * 1024 * 1024
-    wait_s: float = 45.0
-
-
 _logger = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
@@ -127,7 +112,7 @@ class Sessions:
             would wait behind them.
     """
 
-    def __init__(self, engine: Engine, settings: JsonRpcSettings) -> None:
+    def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._settings = settings
         self.starts = StartSlots(_MAX_STARTS)

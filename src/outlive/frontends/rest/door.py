@@ -16,7 +16,6 @@ from starlette.types import Receive, Scope, Send
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.layout import DEGRADED
-from outlive.core.values import dataclass
 from outlive.engine import Engine
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.server.error_formats import SendError, send_json
@@ -174,24 +173,3 @@ class RestPaths(BaseRoute):
         """Serve one request or upgrade."""
         service = await self._service()
         await service(scope, receive, send)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestSettings:
-    """Times are seconds, sizes bytes.
-
-    Attributes:
-        max_body_bytes: What a request may carry.
-        max_output_bytes: What the documented paths show of each stream; the log keeps everything.
-        termination_timeout_s: Between TERM and KILL on the documented paths (promise S4.9).
-        quiet_s: How long a stream of events may be silent before it says that it lives; below every proxy's
-            usual minute of patience.
-        wait_s: How long a terminal's command is waited for, if a request does not say.
-    """
-
-    version: str
-    max_body_bytes: int = 16 * 1024 * 1024
-    max_output_bytes: int = 1024 * 1024
-    termination_timeout_s: float = 30.0
-    quiet_s: float = 15.0
-    wait_s: float = 45.0

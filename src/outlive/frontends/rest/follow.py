@@ -181,6 +181,7 @@ _HEADERS = {  # proxies must not hold events back
     "X-Accel-Buffering": "no",
 }
 # Over a WebSocket the server's ping frames keep the connection: silence needs no message.
+_QUIET_S = 15.0  # then a stream says that it lives; below every proxy's usual minute of patience
 _NEVER_QUIET_S = 3600.0
 _RESTART = 1012  # WebSocket close code: the service restarts (IANA registry)
 
@@ -201,7 +202,7 @@ async def follow(call: RestCall, asked: EventParameters) -> Response:
 async def _events(call: RestCall, feed: OutputFeed) -> AsyncIterator[bytes]:
     context = call.context
     yield COMMENT  # the head of the answer leaves at once
-    async for events in feed.events(quiet_s=context.settings.quiet_s, stopping=context.stopping):
+    async for events in feed.events(quiet_s=_QUIET_S, stopping=context.stopping):
         yield b"".join(map(_sse, events)) or COMMENT
 
 

@@ -23,6 +23,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Send
 from starlette.types import Scope as AsgiScope
 
+from outlive.config import Settings
 from outlive.core.cursor import Cursor
 from outlive.core.documents import checked_json
 from outlive.core.errors import (
@@ -38,7 +39,6 @@ from outlive.core.hints import hint_for
 from outlive.core.process import Owner
 from outlive.core.values import dataclass, field, replace
 from outlive.engine import Asker, AuditedControls, Engine, Process, ProcessRegistry
-from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem, send_refusal
 from outlive.operations.refusals import about_unknown
 from outlive.operations.requests import convert_request
@@ -73,7 +73,7 @@ class RestContext:
     engine: Engine
     terminals: TerminalCalls
     operations: Operations
-    settings: RestSettings
+    settings: Settings
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     key_locks: WeakValueDictionary[str, asyncio.Lock] = field(default_factory=WeakValueDictionary)
 
@@ -357,7 +357,7 @@ class RestPath:
             await self._refuse_method(scope, send)
             return
         connection = HTTPConnection(scope) if is_socket else Request(scope, receive)
-        limit_bytes = self._context.settings.max_body_bytes
+        limit_bytes = self._context.settings.max_message_bytes
         call = RestCall(context=self._context, connection=connection, access=access_of(scope))
         try:
             if route.content is None and _announced_bytes(connection) > limit_bytes:
@@ -388,7 +388,7 @@ class RestPath:
             asked["asked"] = route.read_parameters(call.connection)
         if (shape := route.shapes.get("body")) is not None:
             request = cast("Request", call.connection)
-            content = await _content(request, self._context.settings.max_body_bytes)
+            content = await _content(request, self._context.settings.max_message_bytes)
             call = replace(call, content=content)
             # Callers of the document name no Content-Type. A page cannot use that: the guard knows it by its
             # Origin.

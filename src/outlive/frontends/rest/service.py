@@ -15,10 +15,11 @@ from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 from starlette.websockets import WebSocketClose
 
+from outlive import __version__
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals, terminals_of
 from outlive.frontends.rest import documents, probes, processes
-from outlive.frontends.rest.door import RestSettings
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.machines import files
 from outlive.frontends.rest.machines.uploads import upload
@@ -209,7 +210,7 @@ ROUTES: tuple[RestRoute, ...] = (
 class RestService:
     """REST over HTTP, an ASGI application. Nothing has to be opened or closed."""
 
-    def __init__(self, engine: Engine, settings: RestSettings, terminals: Terminals | None = None) -> None:
+    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
         """Serve the processes of `engine`, and terminals: the engine's own if none are given."""
         calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
         self._context = RestContext(
@@ -248,7 +249,7 @@ class RestService:
 
     @cached_property
     def _document(self) -> dict[str, Any]:
-        return make_document(ROUTES, self._context.settings.version)
+        return make_document(ROUTES, __version__)
 
     def _by_path(self) -> dict[str, dict[str, RestRoute]]:
         """Return all routes by path and method, with the two static pages, which have no operation."""

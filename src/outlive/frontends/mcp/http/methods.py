@@ -159,7 +159,7 @@ class ToolMethods:
         name, arguments = text_param(request.params, "name"), object_param(request.params, "arguments")
         token = progress_token(request.message)
         progress = None if token is None else _progress(request, token)
-        partial = _partial_results(request) if self._toolbox.settings.has_partial_results else None
+        partial = _partial_results(request) if self._toolbox.settings.mcp_partial_results else None
         try:
             outcome = await self._calls.call(
                 name, arguments, request.caller, progress, request=request.in_flight, partial=partial

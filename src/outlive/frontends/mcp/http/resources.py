@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import ProcessNotFound
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Caller
+from outlive.frontends.mcp.tools.calls import Caller, shown_bytes
 from outlive.frontends.mcp.tools.processes import output_text
 from outlive.frontends.mcp.tools.runner import is_visible
 from outlive.frontends.mcp.tools.toolbox import Toolbox
@@ -62,7 +62,7 @@ class OutputResources:
         Cancellation: safe; nothing is consumed.
         """
         process = await self.find(uri, caller)
-        return output_text(await shown_output(process, limit_bytes=self._settings.shown_bytes(caller)))
+        return output_text(await shown_output(process, limit_bytes=shown_bytes(self._settings, caller)))
 
     async def find(self, uri: str, caller: Caller) -> Process:
         """Return the process whose output an address names.

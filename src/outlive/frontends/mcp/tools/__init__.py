@@ -5,7 +5,7 @@ as a task. The functions that answer stand in `commands`, `processes`, `lean` an
 starts, waits and ends. Arguments, schemas and texts are `protocols.mcp`; what may run is decided in `policy`.
 """
 
-from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
 
-__all__ = ["Caller", "Outcome", "Progress", "Tasks", "ToolSettings", "Toolbox", "UnknownTool"]
+__all__ = ["Caller", "Outcome", "Progress", "Tasks", "Toolbox", "UnknownTool"]

@@ -1,11 +1,12 @@
 """The nouns of a tool call: the `Caller`, the `Outcome`, and `Progress`, which carries output meanwhile.
 
-The settings of all tools (`ToolSettings`, promise S1.8) are filled in by the composition root; `ToolPolicy`
-applies them before every start. Which tools there are is `table`'s, how a call waits is `runner`'s.
+`ToolPolicy` applies the settings (promise S1.8) before every start. Which tools there are is `table`'s, how a
+call waits is `runner`'s.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from outlive.config import Settings
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.process import Owner
@@ -156,55 +157,15 @@ class UnknownTool(InvalidRequest):
     """There is no tool of that name, or the setting `mcp_tools` leaves it out."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSettings:
-    """Limits and defaults of the tools. Times are seconds, sizes bytes.
+def shown_bytes(settings: Settings, caller: Caller, asked: int | None = None) -> int:
+    """Return how much of each stream a caller is shown that has `asked` for so much, or for nothing.
 
-    Attributes:
-        enabled: Whether anything may be run at all.
-        allowed_patterns: Globs; every simple command must match one.
-        blocked_patterns: Globs; no simple command may match one.
-        timeout_s: When a command's tree is ended, if the call names no timeout.
-        max_output_bytes: What a result shows of each stream at the most; the log keeps everything.
-        allow_sudo: Whether commands may begin with sudo; None: those of the lean tools in the profile open.
-        allow_scripts: Whether scripts may be run.
-        termination_timeout_s: Between TERM and KILL (promise S4.6).
-        mcp_tools: Which tools are offered (promise S4.13).
-        wait_s: How long a call waits for the end before it answers "still running" (promise S1.10), where the
-            client is an official one that asked for no progress: many hosts give up after 60 s.
-        heartbeat_s: After this long without output a waiting call reports progress all the same (promise
-            S1.10).
-        has_partial_results: Whether calls stream their output to clients that declare the draft for it
-            (decision 184).
-        configured: The arguments of `run` for operators that this server has a use for: a model is shown no
-            others.
-        kept_s: How long a process is kept after its end, as tasks report it; None for ever.
+    A raw caller gets what the documents promise it, an official client, which a model reads, less
+    (promise S1.8.clip).
     """
-
-    enabled: bool = True
-    allowed_patterns: tuple[str, ...] = ("*",)
-    blocked_patterns: tuple[str, ...] = ()
-    timeout_s: int = 60
-    max_output_bytes: int = 1024 * 1024
-    allow_sudo: bool | None = None
-    allow_scripts: bool = True
-    termination_timeout_s: float = 30.0
-    mcp_tools: ToolSet = "all"
-    wait_s: float = 45.0
-    heartbeat_s: float = 20.0
-    has_partial_results: bool = False
-    configured: tuple[str, ...] = ()
-    kept_s: float | None = None
-
-    def shown_bytes(self, caller: Caller, asked: int | None = None) -> int:
-        """Return how much of each stream a caller is shown that has `asked` for so much, or for nothing.
-
-        A raw caller gets what the documents promise it, an official client, which a model reads, less
-        (promise S1.8.clip).
-        """
-        if asked is None:
-            asked = self.max_output_bytes if caller.is_raw else SHOWN_BYTES
-        return min(asked, self.max_output_bytes)
+    if asked is None:
+        asked = settings.max_output_bytes if caller.is_raw else SHOWN_BYTES
+    return min(asked, settings.max_output_bytes)
 
 
 class ToolPolicy:
@@ -213,7 +174,7 @@ class ToolPolicy:
     Raises CommandRefused with a text of promise S1.7.
     """
 
-    def __init__(self, settings: ToolSettings, *, is_lean_and_open: bool = False) -> None:
+    def __init__(self, settings: Settings, *, is_lean_and_open: bool = False) -> None:
         self._settings = settings
         allow_sudo = is_lean_and_open if settings.allow_sudo is None else settings.allow_sudo
         self._patterns = CommandPatterns(
@@ -222,18 +183,18 @@ class ToolPolicy:
 
     def check_line(self, line: str) -> None:
         """Let a shell line pass."""
-        _require(self._settings.enabled, EXECUTION_DISABLED)
+        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
         self._patterns.check_line(line)
 
     def check_argv(self, argv: Sequence[str]) -> None:
         """Let a command without a shell pass."""
-        _require(self._settings.enabled, EXECUTION_DISABLED)
+        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
         self._patterns.check_argv(argv)
 
     def check_script(self, interpreter: str, content: str) -> None:
         """Let a script pass."""
-        _require(self._settings.enabled, EXECUTION_DISABLED)
-        _require(self._settings.allow_scripts, SCRIPTS_DISABLED)
+        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
+        _require(not self._settings.scripts_disabled, SCRIPTS_DISABLED)
         self._patterns.check_script(interpreter, content)
 
 

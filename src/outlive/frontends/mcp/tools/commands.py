@@ -32,7 +32,7 @@ async def execute(call: ToolCall, asked: ExecuteArguments) -> Outcome:
         call.runner.policy.check_line(asked.command)
     else:
         call.runner.policy.check_argv(argv)
-    default_s = call.runner.settings.timeout_s
+    default_s = _timeout_s(call)
     command = call.make_command(asked, line=line, argv=argv, title=asked.command, default_timeout_s=default_s)
     if asked.workspace is not None:
         command = await enter(call, asked.workspace, command)
@@ -43,7 +43,7 @@ async def execute_script(call: ToolCall, asked: ScriptArguments) -> Outcome:
     """Run a script from a file of its own and answer with the 13 keys, script_path and interpreter."""
     try:
         call.runner.policy.check_script(asked.interpreter, asked.script_content)
-        words, default_s = (asked.interpreter,), call.runner.settings.timeout_s
+        words, default_s = (asked.interpreter,), _timeout_s(call)
         command = call.make_command(
             asked, argv=words, script=asked.script_content, default_timeout_s=default_s
         )
@@ -53,6 +53,11 @@ async def execute_script(call: ToolCall, asked: ScriptArguments) -> Outcome:
             raise
         named = call.runner.engine.redaction.redactor.mask_text(asked.interpreter)
         return _answer(refusal(interpreter_not_found(named), None), is_error=True)
+
+
+def _timeout_s(call: ToolCall) -> int:
+    """Return when a command's tree is ended, if the call names no timeout."""
+    return max(1, round(call.runner.settings.command_timeout_s))
 
 
 async def get_status(call: ToolCall, asked: StatusArguments) -> Outcome:

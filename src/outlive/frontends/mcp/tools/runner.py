@@ -14,6 +14,7 @@ import os
 import time
 from typing import Any
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
 from outlive.core.errors import OutliveError
@@ -27,7 +28,7 @@ from outlive.frontends.mcp.tools.calls import (
     Outcome,
     Progress,
     ToolPolicy,
-    ToolSettings,
+    shown_bytes,
 )
 from outlive.frontends.mcp.tools.pages import News
 from outlive.frontends.mcp.tools.session_memory import SessionMemory
@@ -42,6 +43,8 @@ _logger = logging.getLogger(__name__)
 
 # Between two progress messages: ten a second read as live, and a chatty command does not flood the client.
 _COALESCE_S = 0.1
+# After this long without output a waiting call reports progress all the same (promise S1.10).
+_HEARTBEAT_S = 20.0
 AGENT_GRACE_S = 5.0  # from TERM to KILL in the tools that are made for models: an agent waits for it
 
 
@@ -56,7 +59,7 @@ class Runner:
         memory: What it remembers of MCP sessions.
     """
 
-    def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
+    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
         self.engine = engine
         self.settings = settings
         self.policy = ToolPolicy(settings)
@@ -222,7 +225,7 @@ class ToolCall:
         """Return how much of each stream this call of a documented tool shows, which has asked for
         `max_output`.
         """
-        return self.runner.settings.shown_bytes(self.caller, max_output)
+        return shown_bytes(self.runner.settings, self.caller, max_output)
 
     async def wait(self, process: Process, *, wait_s: float) -> None:
         """Return when a process is complete, or after `wait_s` (inf: never before).
@@ -246,7 +249,7 @@ class ToolCall:
 
     async def _report(self, process: Process, woken: asyncio.Event, *, deadline: float) -> None:
         clock = asyncio.get_running_loop().time
-        news, heartbeat_s = News(process), self.runner.settings.heartbeat_s
+        news = News(process)
         started = reported = clock()
         while True:
             woken.clear()
@@ -256,7 +259,7 @@ class ToolCall:
             text = news.take(is_last=process.is_complete)
             if text and self.partial is not None:
                 await self.partial(text)
-            if not text and not is_over and clock() - reported >= heartbeat_s:
+            if not text and not is_over and clock() - reported >= _HEARTBEAT_S:
                 text = f"[still running after {clock() - started:.0f} s]"
             if text:
                 if self.progress is not None:
@@ -267,7 +270,7 @@ class ToolCall:
             await until_complete(process, at=min(deadline, reported + _COALESCE_S))
             if not (process.is_complete or news.is_waiting):
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout_at(min(deadline, reported + heartbeat_s)):
+                    async with asyncio.timeout_at(min(deadline, reported + _HEARTBEAT_S)):
                         await woken.wait()
 
     async def end(self, process: Process, *, note: str, grace_s: float | None = None) -> bool:

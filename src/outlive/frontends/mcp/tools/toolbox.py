@@ -14,21 +14,26 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, cast
 
+from outlive.config import Settings
+from outlive.core.command import Profile
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.hints import Door, hint_for
+from outlive.core.location import LOCAL
 from outlive.core.values import replace
 from outlive.engine import Engine, Process
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.tools import processes
-from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, ToolSettings, UnknownTool
+from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, UnknownTool
 from outlive.frontends.mcp.tools.lean_answers import runnable
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL, TOOL_SETS, Tool
 from outlive.frontends.mcp.tools.waits import patience_of
 from outlive.kernel.files import read_all, write_whole
+from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
+from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
 from outlive.protocols.mcp.hosts import host_of, is_beyond_limit
@@ -145,7 +150,7 @@ class ProcessTasks:
         raise ProcessNotFound("process_not_found", "There is no such task.")
 
     def _task(self, process: Process) -> Task:
-        return task_of(process.record, now=datetime.now(UTC), kept_s=self._settings.kept_s)
+        return task_of(process.record, now=datetime.now(UTC), kept_s=self._settings.retention_s)
 
 
 def _path(process: Process) -> str:
@@ -159,9 +164,10 @@ def _read(path: str) -> TaskCall | None:
 class Toolbox:
     """The tools of one engine. Used from the engine's event loop."""
 
-    def __init__(self, engine: Engine, settings: ToolSettings, terminals: Terminals | None = None) -> None:
+    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
         self.engine = engine
         self.settings = settings
+        self._configured = _configured(settings)
         self._runner = runner = Runner(engine, settings, terminals)
         self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
         # "all" is made of others: a tool has the words of the set that it comes from.
@@ -209,8 +215,7 @@ class Toolbox:
         is_patient = self._runner.memory.is_patient(caller)
         most_s = patience_of(caller, has_progress=True, is_patient=is_patient).most_s
         return [
-            tool.definition(self.settings.configured, most_wait_s=most_s)
-            for tool in self._tools_of(caller).values()
+            tool.definition(self._configured, most_wait_s=most_s) for tool in self._tools_of(caller).values()
         ]
 
     async def call(
@@ -319,7 +324,7 @@ class Toolbox:
 
     def _tools_of(self, caller: Caller) -> Mapping[str, Tool]:
         """Return the tool set of the caller's host, else the server's: whichever it is, no set is a wall."""
-        return self._sets[caller.tool_set or self.settings.mcp_tools]
+        return self._sets[caller.tool_set or cast("ToolSet", self.settings.mcp_tools)]
 
     def _tool(self, name: str, caller: Caller) -> Tool:
         tools = self._tools_of(caller)
@@ -328,3 +333,14 @@ class Toolbox:
             hint = f"The tools are: {', '.join(tools)}."
             raise UnknownTool("invalid_params", f"There is no tool {name[:40]!r}.", hint=hint)
         return tool
+
+
+def _configured(settings: Settings) -> tuple[str, ...]:
+    """Return which arguments for operators the models of this server are shown: those for what it has."""
+    has_containers, has_nodes = settings.backend != LOCAL, bool(settings.nodes)
+    wanted = {
+        "profile": settings.profile != Profile.OPEN,
+        PLACE_OPTION: has_containers or has_nodes,
+        **dict.fromkeys(CONTAINER_OPTIONS, has_containers),
+    }
+    return tuple(name for name, is_configured in wanted.items() if is_configured)
