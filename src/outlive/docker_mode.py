@@ -1,4 +1,4 @@
-"""From settings to Docker mode: `docker_containers`, `container_settings`. Beside `app`, which wires them."""
+"""From settings to Docker mode: `docker_containers`. Beside `app`, which wires them."""
 
 import asyncio
 import contextlib
@@ -15,8 +15,6 @@ from outlive.config import Settings
 from outlive.core.errors import OutliveError, StartFailed
 from outlive.core.events import Event, ProcessClosed, StartRejected
 from outlive.core.layout import Layout
-from outlive.core.location import parse_isolation
-from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.engine import Engine
 from outlive.keeper.common.program import place_program
 from outlive.keeper.sandbox.capabilities import own_code
@@ -57,25 +55,6 @@ def docker_containers(
         connect=connect_own,
         runner=functools.cache(runner),
         living=living,
-    )
-
-
-def container_settings(settings: Settings, containers: Containers) -> ContainerSettings:
-    """Return what the engine is given of containers."""
-    return ContainerSettings(
-        backend=settings.backend,
-        image=settings.docker_image,
-        workspaces=(settings.docker_workspace,) if settings.docker_workspace else (),
-        mounts=settings.docker_mounts,
-        network=settings.docker_network,
-        user=settings.docker_user or f"{os.getuid()}:{os.getgid()}",
-        runtime=settings.docker_runtime,
-        memory_bytes=settings.docker_memory_bytes,
-        cpus=settings.docker_cpus,
-        processes=settings.docker_processes,
-        isolation=parse_isolation(settings.docker_isolation),
-        remember=containers.remember,
-        open_root=containers.open_root,
     )
 
 

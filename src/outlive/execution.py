@@ -25,7 +25,7 @@ from outlive.discovery.config_paths import own_files, standing_file
 from outlive.discovery.keeper import ensure_keeper, placed_program
 from outlive.discovery.machine_capacity import machine_capacity, machine_gpus
 from outlive.discovery.own_kind import own_nice, own_umask
-from outlive.docker_mode import container_settings, docker_containers, living_containers
+from outlive.docker_mode import docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
 from outlive.frontends.joined.lanes import JoinedNodes
@@ -87,7 +87,8 @@ def engine_and_containers(
     engine = Engine(
         replace(
             told,
-            containers=container_settings(settings, containers),
+            remember=containers.remember,
+            open_root=containers.open_root,
             umask=own_umask(),
             nice=own_nice(),
             runner=placed_program(layout),

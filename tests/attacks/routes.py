@@ -8,12 +8,11 @@ from typing import cast
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from outlive.app import Application
-from outlive.config import resolve
+from outlive.config import Settings, resolve
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.frontends.rest.door import RestPaths
 from outlive.frontends.rest.service import RestService
-from tests.support.settings import settings_with
 
 _PLACEHOLDERS = {
     "{process_id}": "01k9zq3v8d4t6r2m5x7b1n0c9f",
@@ -50,7 +49,7 @@ def _answered(route: BaseRoute) -> set[tuple[str, str]]:
         case Route():
             return {(method, route.path) for method in route.methods or {"GET", "POST", "DELETE"}}
         case RestPaths():
-            return set(RestService(cast("Engine", None), settings_with()).routes())
+            return set(RestService(cast("Engine", None), Settings()).routes())
         case _:
             raise AssertionError(f"a route of a new kind: teach this test to attack it ({route!r})")
 

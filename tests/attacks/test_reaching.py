@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import websockets
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
 from outlive.frontends.mcp.tools.table import TOOL_SETS
@@ -22,7 +23,6 @@ from outlive.protocols.mcp.tasks import TaskCall
 from tests.attacks.attacking import Requests, create_token
 from tests.escapes.scene import SYSTEM_PYTHON
 from tests.support.server import OutliveServer
-from tests.support.settings import settings_with
 
 pytestmark = pytest.mark.walls
 
@@ -224,7 +224,7 @@ class _Scene:
 
 def test_every_verb_that_changes_something_is_tried() -> None:
     """A new one has to be named above, with its attempt."""
-    service = RestService(cast("Engine", None), settings_with())  # nothing is asked of it
+    service = RestService(cast("Engine", None), Settings())  # nothing is asked of it
     routes: dict[tuple[str, ...], Scope] = {
         (method, path.removesuffix("/")): scope for (method, path), scope in service.routes().items()
     }

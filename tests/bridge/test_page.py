@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import SLUGS
 from outlive.frontends.bridge import dialler, door, host
 from outlive.protocols.bridge import answers, requests
@@ -14,7 +15,6 @@ from tests.attacks.attacking import ask
 from tests.bridge.knocking import Door
 from tests.docs.pages import blocks, page, section, table_rows, words
 from tests.support.server import OutliveServer
-from tests.support.settings import settings_with
 
 _TEXT = page("docs/bridge.md")
 
@@ -70,7 +70,7 @@ def test_every_error_of_the_page_exists() -> None:
 
 
 def test_the_numbers_of_the_page_are_the_codes() -> None:
-    settings = settings_with()
+    settings = Settings()
     assert (door.MAX_EXTENSIONS, host.MAX_TERMINALS) == (64, 100)
     assert (settings.bridge_ping_s, settings.bridge_timeout_s) == (30.0, 30.0)
     assert (host._RETURN_S, dialler._REDIAL_S) == (15.0, 5.0)

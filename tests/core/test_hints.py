@@ -5,12 +5,12 @@ import re
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import SLUGS, InvalidRequest, error_from_slug
 from outlive.core.hints import HINTS, Door, hint_for, worded
 from outlive.frontends.rest.service import RestService
 from tests.cli.launching import run
 from tests.support.door_words import FOREIGN
-from tests.support.settings import settings_with
 
 _DOORS: tuple[Door, ...] = ("cli", "rest", "mcp")
 
@@ -60,7 +60,7 @@ def test_hints_of_the_command_line_name_verbs_and_options_that_it_has() -> None:
 def test_hints_of_rest_name_paths_that_it_has() -> None:
     paths = {
         (method, re.sub(r"\{\w+\}", "ID", path))
-        for method, path in RestService(None, settings_with()).routes()  # type: ignore[arg-type] # asked for its paths only
+        for method, path in RestService(None, Settings()).routes()  # type: ignore[arg-type] # asked for its paths only
     }
     for slug, hints in HINTS.items():
         for method, path in re.findall(r"\b(GET|POST|DELETE) (/[\w/]+)", hints.get("rest", "")):

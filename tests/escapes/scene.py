@@ -17,9 +17,10 @@ from typing import Any, Self
 from unittest import mock
 
 import outlive
+from outlive.config import Settings
 from outlive.core.command import Command, Profile
 from outlive.engine.commands.resolver import Resolved
-from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.protocols.keeper import encode_message
@@ -205,7 +206,7 @@ class Scene:
     def steps(self, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the steps of a profile as the engine chooses them, and what they promise."""
         sandboxes = Sandboxes(
-            SandboxSettings(readable=(str(self._program),)),
+            Settings(sandbox_read=(str(self._program),)),
             state_dir=str(self.house.state_dir),
             environment={"HOME": str(self.folder / "home"), "PATH": "/usr/bin:/bin"},
         )

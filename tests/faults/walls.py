@@ -5,9 +5,10 @@ import os
 import sys
 from pathlib import Path
 
+from outlive.config import Settings
 from outlive.core.command import Command, Profile
 from outlive.engine.commands.resolver import Resolved
-from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes
 from outlive.keeper.sandbox.capabilities import ask_offers
 from tests.faults import writer
 from tests.keeper.house import shim_program
@@ -28,7 +29,7 @@ class Walls:
         self.folder = state_dir.with_name(state_dir.name + ".work")
         self.folder.mkdir(exist_ok=True)
         self._sandboxes = Sandboxes(
-            SandboxSettings(readable=READABLE),
+            Settings(sandbox_read=READABLE),
             state_dir=str(state_dir),
             environment=dict(os.environ),
         )

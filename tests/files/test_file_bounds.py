@@ -17,7 +17,6 @@ from outlive.core.errors import InvalidState, LimitExceeded
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import PIECE_BYTES
 from outlive.core.process import Owner
-from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.file_bounds import EarlyBytes, FileThreads
 from outlive.engine.files import Copies
 from outlive.files.root import FileRoot
@@ -104,7 +103,7 @@ class Permissive:
 
 def _copies(folder: Path, passes: Any) -> Copies:  # noqa: ANN401 -- it stands for four things
     settings: Any = SimpleNamespace(
-        state_dir=str(folder / "state"), own_files=(), environment={}, containers=ContainerSettings()
+        state_dir=str(folder / "state"), own_files=(), environment={}, open_root=None
     )
     return Copies(settings, passes, lookup=passes, lines=passes, events=passes)
 

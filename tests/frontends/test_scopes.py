@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import AccessDenied
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import METHODS
@@ -18,7 +19,6 @@ from outlive.protocols.mcp.lean import RunArguments
 from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
 from scripts.measure import house
-from tests.support.settings import settings_with
 
 _LOOKS = {
     "attach",
@@ -86,7 +86,7 @@ def test_every_tool_has_a_scope_and_what_is_said_to_only_read_needs_no_more() ->
 
 @pytest.mark.promise("A.scope")
 def test_every_rest_route_has_the_scope_of_its_operation() -> None:
-    service = RestService(cast("Engine", None), settings_with())  # nothing is asked of it
+    service = RestService(cast("Engine", None), Settings())  # nothing is asked of it
     for route in ROUTES:
         assert route.operation
         assert route.scope is OPERATIONS[route.operation].scope

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
@@ -21,7 +22,6 @@ from outlive.policy.access import Access, Scope
 from outlive.server.access.guard import ACCESS
 from tests.mcp_http.raw_caller import BACKGROUND
 from tests.support.processes import Marker, wait_for
-from tests.support.settings import settings_with
 
 _PRINCIPAL = "early"
 _ACCESS = Access(principal=_PRINCIPAL, scope=Scope.RUN)
@@ -31,7 +31,7 @@ class _HeldToolbox(Toolbox):
     """The real tools, whose background starts wait at a gate."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, settings_with())
+        super().__init__(engine, Settings())
         self.reached, self.gate = asyncio.Event(), asyncio.Event()
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:

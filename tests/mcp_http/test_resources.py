@@ -13,6 +13,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from mcp.types import ResourceUpdatedNotification, TextContent, TextResourceContents
 
+from outlive.config import Settings
 from outlive.core.errors import AccessDenied, LimitExceeded, ProcessNotFound
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp.http.resources import OutputResources
@@ -24,7 +25,6 @@ from tests.mcp_http.raw_caller import BACKGROUND, RawCaller, events_of
 from tests.mcp_tools.calling import a_caller, answer, live_process
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
-from tests.support.settings import settings_with
 
 _ERAS = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 _NOT_FOUND = {"legacy": -32002, "2026-07-28": -32602}
@@ -174,7 +174,7 @@ def resources(toolbox: Toolbox) -> OutputResources:
 @pytest.fixture
 def toolbox(engine: Engine) -> Toolbox:
     """All tools with the default settings."""
-    return Toolbox(engine, settings_with())
+    return Toolbox(engine, Settings())
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox
 from tests.engine.engines import an_engine
 from tests.keeper.house import House
-from tests.support.settings import settings_with
 
 
 @pytest.fixture(scope="session")
@@ -28,4 +28,4 @@ async def engine(shared_house: House) -> AsyncIterator[Engine]:
 @pytest.fixture
 def toolbox(engine: Engine) -> Toolbox:
     """All tools with the default settings."""
-    return Toolbox(engine, settings_with())
+    return Toolbox(engine, Settings())

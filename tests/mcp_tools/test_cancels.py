@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.lifecycle import State
 from outlive.engine import Engine, OutputLog
 from outlive.engine.processes.process import until
@@ -18,7 +19,6 @@ from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.operations.tool_sets import ToolSet
 from outlive.protocols.mcp import hosts
 from tests.mcp_tools.calling import a_caller, answer, live_process, say, seen
-from tests.support.settings import settings_with
 
 _SOON_S = 10
 
@@ -64,7 +64,7 @@ async def test_a_cancel_while_the_answer_is_made_does_what_it_does_while_the_cal
     """The time is up, the answer would have said "running", and no client gets it: nothing may run on
     unseen.
     """
-    caller, status, toolbox = a_caller(), CallStatus(), Toolbox(engine, settings_with(mcp_tools=tools))
+    caller, status, toolbox = a_caller(), CallStatus(), Toolbox(engine, Settings(mcp_tools=tools))
     call = asyncio.create_task(toolbox.call(name, arguments, caller, status=status))
     async with asyncio.timeout(_SOON_S):
         process = await live_process(engine, caller)
@@ -143,7 +143,7 @@ async def test_that_progress_keeps_a_host_waiting_is_learned_from_calls_that_rep
     monkeypatch.setattr(hosts, "LIMIT_TOLERANCE_S", 0.1)
     monkeypatch.setattr(waits, "_MOST_WAIT_S", 0.2)
     monkeypatch.setattr(runner, "_HEARTBEAT_S", 0.05)
-    toolbox = Toolbox(engine, settings_with())
+    toolbox = Toolbox(engine, Settings())
     calls = Calls(toolbox)
     texts: list[str] = []
 

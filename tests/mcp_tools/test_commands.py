@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.controls import SignalProcess
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, UnknownTool
 from tests.engine.engines import an_engine, settled
 from tests.keeper.house import House
 from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, seen
-from tests.support.settings import settings_with
 
 
 @pytest.mark.promise("S1.2", "S1.3", "W.local-time")
@@ -197,7 +197,7 @@ async def test_ids_and_history_survive_a_restart(shared_house: House) -> None:
     ids: list[str] = []
     for turn in range(2):
         async with an_engine(shared_house.state_dir) as engine:
-            toolbox = Toolbox(engine, settings_with())
+            toolbox = Toolbox(engine, Settings())
             result = await ask(toolbox, "command_execute", caller, command=f"echo {turn}")
             ids.append(result["id"])
             history = await ask(toolbox, "command_list_history", caller)
@@ -221,7 +221,7 @@ async def test_ids_and_history_survive_a_restart(shared_house: House) -> None:
 async def test_a_refusal_has_its_literal_text(
     engine: Engine, settings: dict[str, object], command: str, text: str
 ) -> None:
-    toolbox = Toolbox(engine, settings_with(**settings))
+    toolbox = Toolbox(engine, Settings(**settings))  # type: ignore[arg-type] # settings by name
     refused = await ask(toolbox, "command_execute", a_caller(), command=command)
     assert refused == {"success": False, "error": text, "command": command}
     shell = await answer(toolbox, "execute_linux_shell_command", a_caller(), {"cmd": command})
@@ -242,7 +242,7 @@ async def test_a_refusal_has_its_literal_text(
 async def test_a_script_can_be_refused(
     engine: Engine, settings: dict[str, object], arguments: dict[str, Any], text: str
 ) -> None:
-    toolbox = Toolbox(engine, settings_with(**settings))
+    toolbox = Toolbox(engine, Settings(**settings))  # type: ignore[arg-type] # settings by name
     asked: dict[str, Any] = {"script_content": "echo a", **arguments}
     refused = await ask(toolbox, "command_execute_script", a_caller(), **asked)
     assert refused == {"success": False, "error": text}
@@ -250,7 +250,7 @@ async def test_a_script_can_be_refused(
 
 @pytest.mark.promise("S1.8.output")
 async def test_too_much_output_keeps_head_and_tail(engine: Engine) -> None:
-    toolbox = Toolbox(engine, settings_with(max_output_bytes=20))
+    toolbox = Toolbox(engine, Settings(max_output_bytes=20))
     caller = a_caller()
     result = await ask(toolbox, "command_execute", caller, command="seq 100; seq 200 >&2")
     assert result["stdout"] == "1\n2\n3\n4\n5\n\n[... 272 bytes omitted ...]\n98\n99\n100\n"
@@ -281,7 +281,7 @@ async def test_an_official_client_is_shown_thirty_thousand_bytes_unless_it_asks_
         assert status["status"][stream] == short[stream]
         assert clipped_script[stream].replace(clipped_script["id"], short["id"]) == short[stream]
         assert whole[stream] == whole_status["status"][stream] == numbers
-    bounded = Toolbox(engine, settings_with(max_output_bytes=20))
+    bounded = Toolbox(engine, Settings(max_output_bytes=20))
     asked = await ask(bounded, "command_execute", caller, command="seq 100", max_output=1000)
     assert "\n[... 272 bytes omitted ...]\n" in asked["stdout"]  # no call shows more
 

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox
 from tests.engine.engines import an_engine
 from tests.keeper.house import House, shim_program
 from tests.mcp_tools.calling import a_caller, say
-from tests.support.settings import settings_with
 
 _FAILS = "bash -c 'seq 5000; echo error: no such thing; seq 900; exit 2' | tail -2"
 _HINT = "`| tail -2` hides the exit code and the rest of the output before it: leave it out"
@@ -25,7 +25,7 @@ async def keeping(shared_house: House) -> AsyncIterator[Engine]:
 
 
 def _toolbox(engine: Engine) -> Toolbox:
-    return Toolbox(engine, settings_with(mcp_tools="lean"))
+    return Toolbox(engine, Settings(mcp_tools="lean"))
 
 
 @pytest.mark.thorough

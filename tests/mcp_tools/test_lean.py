@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.errors import StoreCorrupt
 from outlive.core.lifecycle import Cause
@@ -27,7 +28,6 @@ from tests.mcp_tools.calling import (
     short_id,
 )
 from tests.support.processes import Gate, Marker, wait_dead, wait_for
-from tests.support.settings import settings_with
 
 _LEAN = ["run", "read", "wait", "send", "stop", "control", "list"]
 
@@ -37,7 +37,7 @@ _LEAN = ["run", "read", "wait", "send", "stop", "control", "list"]
     ("tool_set", "lean", "count"), [("lean", 7, 7), ("documents", 0, 8), ("terminals", 0, 7), ("all", 7, 22)]
 )
 async def test_the_setting_chooses_the_tools(engine: Engine, tool_set: str, lean: int, count: int) -> None:
-    toolbox = Toolbox(engine, settings_with(mcp_tools=tool_set))
+    toolbox = Toolbox(engine, Settings(mcp_tools=tool_set))
     names = [tool["name"] for tool in toolbox.definitions(a_caller())]
     assert len(names) == count
     assert [name for name in names if name in _LEAN] == _LEAN[:lean]
@@ -289,7 +289,7 @@ async def test_a_key_starts_nothing_twice_and_says_when_it_ran(toolbox: Toolbox,
     number = texts[0].partition("\n")[2]
     for other, key in ((caller, "other"), (a_caller(), "k")):
         assert number not in await say(toolbox, "run", other, command=line, key=key)
-    again = await say(Toolbox(engine, settings_with()), "run", caller, command=line, key="k")
+    again = await say(Toolbox(engine, Settings()), "run", caller, command=line, key="k")
     assert again.endswith(f"\n{number}")
     assert " ago with this key, not again]" in again
 
@@ -431,12 +431,12 @@ async def test_output_that_the_disk_does_not_give_is_an_answer_of_the_tool(
 async def test_sudo_runs_in_the_profile_open_unless_the_operator_says_no(engine: Engine) -> None:
     """`doas`, `su -` and `ssh host sudo` run; a person types the password, which no model sees."""
     caller = a_caller()
-    toolbox = Toolbox(engine, settings_with())
+    toolbox = Toolbox(engine, Settings())
     sudo = {"PATH": "/nowhere"}  # which sudo there is matters to no test
     for way in ({"command": "sudo ls"}, {"script": "sudo ls"}):
         text = await say(toolbox, "run", caller, **way, env=sudo)
         assert "sudo: " in text
-    refused = Toolbox(engine, settings_with(allow_sudo=False))
+    refused = Toolbox(engine, Settings(allow_sudo=False))
     await refuses(refused, "run", {"command": "sudo ls"}, named="allow_sudo")
     outcome = await answer(toolbox, "command_execute", caller, {"command": "sudo ls"})
     assert "Sudo commands are not allowed" in outcome.text

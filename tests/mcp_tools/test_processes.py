@@ -6,6 +6,7 @@ from datetime import datetime
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.controls import Pause
 from outlive.core.errors import CommandRefused, InvalidRequest, InvalidState
@@ -17,7 +18,6 @@ from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, live_process, refuses, seen
 from tests.support.processes import Marker
-from tests.support.settings import settings_with
 
 _RUN = "execute_linux_shell_command"
 _START = "execute_background_linux_shell_command"
@@ -67,7 +67,7 @@ async def test_a_background_start_is_refused_or_runs(toolbox: Toolbox, engine: E
 @pytest.mark.promise("S4.3.result", "S1.8.output")
 async def test_a_result_shows_so_much_of_each_stream(engine: Engine) -> None:
     """Also the last one of a raw stream, however much was streamed before it."""
-    toolbox = Toolbox(engine, settings_with(max_output_bytes=20))
+    toolbox = Toolbox(engine, Settings(max_output_bytes=20))
     cmd = "seq 100; seq 100 >&2"
     shown = "1\n2\n3\n4\n5\n\n[... 272 bytes omitted ...]\n98\n99\n100"
     outcome = await answer(toolbox, _RUN, a_caller(), {"cmd": cmd})
@@ -132,7 +132,7 @@ async def test_a_timeout_is_said_before_the_output(toolbox: Toolbox) -> None:
     [("exec sleep 100", "SIGTERM"), ("trap '' TERM; echo ready; while :; do sleep 0.05; done", "SIGKILL")],
 )
 async def test_terminate_names_the_signal_that_worked(engine: Engine, cmd: str, signal: str) -> None:
-    toolbox = Toolbox(engine, settings_with(termination_timeout_s=0.3))
+    toolbox = Toolbox(engine, Settings(termination_timeout_s=0.3))
     for caller in (a_caller(request_id="42"), a_caller(request_id="a-b")):
         process = await toolbox.start_background({"cmd": cmd}, caller)
         if "ready" in cmd:
@@ -269,11 +269,11 @@ async def test_a_terminal_is_no_background_process(toolbox: Toolbox) -> None:
 async def test_jobs_stay_findable_after_a_restart(shared_house: House) -> None:
     caller = a_caller()
     async with an_engine(shared_house.state_dir) as engine:
-        process = await Toolbox(engine, settings_with()).start_background({"cmd": "sleep 100"}, caller)
+        process = await Toolbox(engine, Settings()).start_background({"cmd": "sleep 100"}, caller)
         pid = process.record.pid
     again = a_caller(principal=caller.principal, connection_id="another host")
     async with an_engine(shared_house.state_dir) as engine:
-        toolbox = Toolbox(engine, settings_with())
+        toolbox = Toolbox(engine, Settings())
         outcome = await answer(toolbox, "list_processes", again, {})
         assert outcome.text.startswith(f"Background Processes (1):\n\nPID: {pid}\n  Request ID: 7\n")
         outcome = await answer(toolbox, "terminate_process", again, {"pid": pid})

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped] # it has no stubs
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox, runner
 from outlive.store.retention import Retention
@@ -18,7 +19,6 @@ from tests.engine.engines import an_engine
 from tests.keeper.house import House
 from tests.mcp_tools.calling import KEYS, a_caller, answer, ask, live_process, short_id
 from tests.support.processes import poll_until
-from tests.support.settings import settings_with
 
 
 def _schema(toolbox: Toolbox, name: str, key: str = "outputSchema") -> Mapping[str, Any]:
@@ -111,16 +111,16 @@ async def test_a_script_file_lives_as_long_as_its_record(shared_house: House) ->
     caller = a_caller()
     async with an_engine(shared_house.state_dir) as engine:
         result = await ask(
-            Toolbox(engine, settings_with()), "command_execute_script", caller, script_content="echo x"
+            Toolbox(engine, Settings()), "command_execute_script", caller, script_content="echo x"
         )
     path = Path(result["script_path"])
     async with an_engine(shared_house.state_dir) as engine:
-        toolbox = Toolbox(engine, settings_with())
+        toolbox = Toolbox(engine, Settings())
         assert (await ask(toolbox, "command_get_status", caller, command_id=result["id"]))["found"] is True
         await poll_until(path.exists)
     rule = Retention(max_age_s=None, max_count=0, max_bytes=None)
     async with an_engine(shared_house.state_dir, retention=rule, retention_interval_s=0.05) as engine:
-        toolbox = Toolbox(engine, settings_with())
+        toolbox = Toolbox(engine, Settings())
         await poll_until(lambda: not path.parent.exists())
         status = await ask(toolbox, "command_get_status", caller, command_id=result["id"])
         assert status == {"found": False, "error": f"Command with ID {result['id']} not found"}
@@ -150,7 +150,7 @@ async def test_output_timeouts_tags_and_groups_are_remembered(toolbox: Toolbox) 
 
 @pytest.mark.promise("S1.8", "S1.10", "M.progress", "S4.6", "S4.13")
 def test_the_defaults_are_the_promised_ones() -> None:
-    settings = settings_with()
+    settings = Settings()
     assert (settings.tools_disabled, settings.scripts_disabled, settings.allow_sudo) == (False, False, None)
     assert (settings.allowed_patterns, settings.blocked_patterns) == (("*",), ())
     assert (settings.command_timeout_s, settings.max_output_bytes) == (60, 1 << 20)

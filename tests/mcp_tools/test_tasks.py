@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import ProcessNotFound
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
@@ -25,7 +26,6 @@ from outlive.store.retention import Retention
 from tests.engine.engines import settled
 from tests.mcp_tools.calling import a_caller, answer, live_process
 from tests.support.processes import Gate
-from tests.support.settings import settings_with
 
 _RUNNING_TOOLS: tuple[tuple[str, str, dict[str, object]], ...] = (
     ("command_execute", "command", {}),
@@ -49,7 +49,7 @@ _WANTED = (
 @pytest.fixture
 def hasty(engine: Engine) -> Toolbox:
     """All tools, with a server that waits for 20 ms."""
-    return Toolbox(engine, settings_with(wait_s=0.02, retention_s=60.0))
+    return Toolbox(engine, Settings(wait_s=0.02, retention_s=60.0))
 
 
 async def _task(toolbox: Toolbox, caller: Caller, name: str, arguments: Mapping[str, object]) -> Task:
@@ -92,7 +92,7 @@ async def test_a_call_that_outlasts_the_wait_becomes_a_task_with_the_same_result
     gate.open()
     ended = await _ended(hasty, engine, task, caller)
     assert ended.status == "completed"
-    patient = Toolbox(engine, settings_with())
+    patient = Toolbox(engine, Settings())
     expected = await answer(patient, name, caller, {argument: line, **more})
     assert ended.result is not None
     assert _comparable(ended.result) == _comparable(
@@ -160,7 +160,7 @@ async def test_who_says_how_long_to_wait_or_has_an_input_to_give_is_answered(
 
 @pytest.mark.promise("M.tasks")
 async def test_what_ends_in_time_is_answered(engine: Engine) -> None:
-    toolbox = Toolbox(engine, settings_with())
+    toolbox = Toolbox(engine, Settings())
     caller = a_caller(has_tasks=True)
     for name, argument in (
         ("command_execute", "command"),
@@ -242,7 +242,7 @@ async def test_a_task_that_cannot_be_kept_is_not_given_out(
         raise OSError(errno.ENOSPC, f"{len(content)} bytes do not fit", path)
 
     monkeypatch.setattr(toolbox_module, "write_whole", full)
-    assert await ProcessTasks(Runner(engine, settings_with()), {}).adopt(outcome) == outcome
+    assert await ProcessTasks(Runner(engine, Settings()), {}).adopt(outcome) == outcome
 
 
 @pytest.mark.promise("M.tasks.durable", "M.stateless")
@@ -259,7 +259,7 @@ async def test_a_call_that_is_given_up_while_its_task_is_kept_ends_its_command(
 
     monkeypatch.setattr(toolbox_module, "write_whole", held)
     caller = a_caller(has_tasks=True)
-    toolbox = Toolbox(engine, settings_with(wait_s=0.1))
+    toolbox = Toolbox(engine, Settings(wait_s=0.1))
     call = asyncio.create_task(toolbox.call("run", {"command": "exec sleep 1000"}, caller))
     async with asyncio.timeout(20):
         await writing.wait()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine, Process
 from outlive.frontends.mcp.tools import Caller, Toolbox, runner
 from tests.mcp_tools.calling import a_caller, answer, ask, live_process, seen
 from tests.support.processes import Gate
-from tests.support.settings import settings_with
 
 _RUN = "execute_linux_shell_command"
 _START = "execute_background_linux_shell_command"
@@ -56,7 +56,7 @@ async def test_output_is_told_while_a_call_waits(
 @pytest.mark.promise("M.progress")
 async def test_a_silent_command_is_told_about(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "_HEARTBEAT_S", 0.05)
-    toolbox = Toolbox(engine, settings_with())
+    toolbox = Toolbox(engine, Settings())
     told = _Told()
     call = asyncio.create_task(
         ask(toolbox, "command_execute", a_caller(), command="sleep 0.5", progress=told)
@@ -108,7 +108,7 @@ async def test_a_slow_listener_holds_only_its_own_call(toolbox: Toolbox, engine:
 async def test_a_cancelled_call_ends_its_whole_tree(
     engine: Engine, tmp_path: Path, name: str, argument: str
 ) -> None:
-    toolbox = Toolbox(engine, settings_with(termination_timeout_s=0.3))
+    toolbox = Toolbox(engine, Settings(termination_timeout_s=0.3))
     caller = a_caller()
     line = "trap '' TERM; setsid sleep 100 & echo ready; while :; do sleep 0.05; done"
     call = asyncio.create_task(answer(toolbox, name, caller, {argument: line}))

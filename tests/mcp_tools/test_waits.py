@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import Cause
 from outlive.engine import Engine
@@ -18,7 +19,6 @@ from outlive.frontends.mcp.tools import Caller, Toolbox, waits
 from outlive.frontends.mcp.tools.waits import WaitBounds, patience_of
 from tests.mcp_tools.calling import a_caller, answer, live_process, newest_process, say, seen, short_id
 from tests.support.processes import Gate
-from tests.support.settings import settings_with
 
 _SOON_S = 10  # a third of what the calls below ask to wait: what takes longer was not answered early
 _REPL = f"{shlex.quote(sys.executable)} -q"
@@ -338,7 +338,7 @@ async def test_the_most_is_kept_by_run_wait_and_send_and_what_goes_on_is_named(
 
 @pytest.mark.promise("S4.13.waits")
 async def test_a_call_without_a_wish_waits_as_long_as_the_setting_says(engine: Engine) -> None:
-    toolbox = Toolbox(engine, settings_with(wait_s=0.1))
+    toolbox = Toolbox(engine, Settings(wait_s=0.1))
     caller = a_caller()
     async with asyncio.timeout(_SOON_S):
         text = await say(toolbox, "run", caller, command="sleep 300")

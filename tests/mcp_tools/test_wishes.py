@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.mcp.tools import Toolbox
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.frontends.mcp.tools.lean_answers import runnable
 from tests.mcp_tools.calling import a_caller, answer, say, short_id
 from tests.support.processes import Gate
-from tests.support.settings import settings_with
 
 
 @pytest.mark.promise("S4.13.waits")
@@ -102,7 +102,7 @@ async def _no_progress(_text: str) -> None:
 @pytest.mark.promise("S4.13.waits")
 async def test_a_wish_waits_no_longer_than_the_setting_at_a_host_that_waits_for_ever(engine: Engine) -> None:
     """What never comes would hold a call of Claude Code for 25 minutes."""
-    toolbox = Toolbox(engine, settings_with(wait_s=0.2))
+    toolbox = Toolbox(engine, Settings(wait_s=0.2))
     caller = replace(a_caller(), client="claude-code")
     asked: dict[str, object] = {"command": "echo up; sleep 300", "wait_for": "ready"}
     outcome = await answer(toolbox, "run", caller, asked, progress=_no_progress)

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import msgspec
 import pytest
 
+from outlive.config import Settings
 from outlive.core.errors import SLUGS
 from outlive.core.hints import Door, worded
 from outlive.engine import Engine
@@ -16,7 +17,6 @@ from outlive.frontends.mcp.tools import Toolbox
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from tests.house.sources import ROOT
 from tests.mcp_tools.calling import a_caller, answer
-from tests.support.settings import settings_with
 
 _Set = Literal["lean", "documents", "terminals"]
 _SETS: tuple[_Set, ...] = ("lean", "documents", "terminals")
@@ -144,7 +144,7 @@ _FIRST: Mapping[_Set, tuple[str, str]] = {
 @pytest.mark.promise("S4.13.words")
 @pytest.mark.parametrize("offered", _SETS)
 async def test_every_refusal_names_what_the_set_offers(engine: Engine, offered: _Set) -> None:
-    toolbox, caller = Toolbox(engine, settings_with(mcp_tools=offered)), a_caller()
+    toolbox, caller = Toolbox(engine, Settings(mcp_tools=offered)), a_caller()
     tool, argument = _FIRST[offered]
     await answer(toolbox, tool, caller, {argument: "exit 0"} if argument else {})
     for name, arguments in _CALLS[offered]:

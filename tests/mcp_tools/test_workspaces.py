@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from outlive.config import Settings
 from outlive.engine import Engine, ProcessFilter
 from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, workspaces
 from outlive.protocols.mcp.results import parse_state
@@ -18,7 +19,6 @@ from tests.engine.engines import an_engine, output_of
 from tests.keeper.house import House
 from tests.mcp_tools.calling import a_caller, answer, ask
 from tests.support.processes import Gate
-from tests.support.settings import settings_with
 
 _PRELUDE = Path(workspaces.__file__).with_name("workspace.bash")
 
@@ -245,9 +245,9 @@ async def test_many_failures_do_not_hide_the_state(shared_house: House) -> None:
     """More than one page of them, and a server in between."""
     caller = a_caller()
     async with an_engine(shared_house.state_dir) as engine:
-        await _run(Toolbox(engine, settings_with()), caller, "cd /usr/lib")
+        await _run(Toolbox(engine, Settings()), caller, "cd /usr/lib")
     async with an_engine(shared_house.state_dir) as engine:
-        toolbox = Toolbox(engine, settings_with())
+        toolbox = Toolbox(engine, Settings())
         for _ in range(11):
             await asyncio.gather(*(_run(toolbox, caller, "cd /; exit 1") for _ in range(10)))
         assert await _output(toolbox, caller, "pwd") == "/usr/lib"

@@ -10,6 +10,7 @@ import pytest
 from anyio import to_thread
 from starlette.applications import Starlette
 
+from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.frontends.rest.door import LoadedRest, RestFrontend
 from outlive.frontends.rest.service import RestService
@@ -18,7 +19,6 @@ from tests.frontends.serving import admitted, served
 from tests.remote.pairs import wait_until
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer
-from tests.support.settings import settings_with
 
 pytestmark = pytest.mark.thorough
 
@@ -33,7 +33,7 @@ async def test_what_serves_rest_is_made_by_the_first_request_and_by_no_probe(tmp
 
     def build() -> LoadedRest:
         made.append("service")
-        return RestService(cast("Engine", None), settings_with())
+        return RestService(cast("Engine", None), Settings())
 
     async def is_ready() -> None:
         pass

@@ -16,6 +16,7 @@ import pytest
 from anyio import to_thread
 
 from bench.proc import resident_kb
+from outlive.config import Settings
 from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
 from outlive.engine.processes.output_redaction import Redaction, Secrets
@@ -28,7 +29,6 @@ from tests.rest.rest_caller import RestCaller
 from tests.support.fixtures import ServerFactory
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer
-from tests.support.settings import settings_with
 
 _ALL = "/v1/processes"
 _ONE = f"{_ALL}/{'0' * 26}"
@@ -81,7 +81,7 @@ async def test_nothing_that_may_have_been_done_is_answered_with_retry_after(
     tmp_path: Path, error: OutliveError, *, is_repeatable: bool
 ) -> None:
     """Many HTTP clients repeat by themselves what has this header."""
-    service = RestService(cast("Engine", _SilentEngine(error)), settings_with())
+    service = RestService(cast("Engine", _SilentEngine(error)), Settings())
     async with served(admitted(service), tmp_path) as where:
         rest = RestCaller(f"http://127.0.0.1:{where.port}")
         with anyio.fail_after(20):
@@ -93,7 +93,7 @@ async def test_nothing_that_may_have_been_done_is_answered_with_retry_after(
 async def test_the_unexpected_shows_a_reference_and_the_log_has_the_rest(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = RestService(cast("Engine", _BrokenEngine()), settings_with())
+    service = RestService(cast("Engine", _BrokenEngine()), Settings())
     async with served(admitted(service), tmp_path) as where:
         rest = RestCaller(f"http://127.0.0.1:{where.port}")
         with caplog.at_level(logging.ERROR), anyio.fail_after(20):

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command, Profile
 from outlive.engine.commands.resolver import Resolved
-from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from tests.keeper.house import House
 from tests.sandbox.ordinary import CAN_BECOME, NOBODY, SYSTEM_PYTHON, OrdinaryHouse, open_folder
@@ -59,7 +60,7 @@ def steps_of(house: House, offers: Capabilities, workspace: Path, profile: Profi
         pytest.skip(f"{profile.value} cannot be had here: {offers.obstacles[profile]}")
     readable = () if INSIDE_PYTHON == SYSTEM_PYTHON else (sys.prefix, sys.base_prefix)
     sandboxes = Sandboxes(
-        SandboxSettings(readable=readable),
+        Settings(sandbox_read=readable),
         state_dir=str(house.state_dir),
         environment={"HOME": "/nonexistent", "PATH": "/usr/bin:/bin"},
     )

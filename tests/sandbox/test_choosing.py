@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.config.resolution import is_tighter
 from outlive.core.command import Command, Limits, Profile, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.sandbox.capabilities import ask_offers
 from outlive.kernel.processes import children
 from tests.engine.engines import ME, an_engine, output_of, run
@@ -24,7 +24,7 @@ from tests.keeper.house import House, shim_program
 from tests.support.processes import end
 
 _ADMIN = replace(ME, is_admin=True)
-_GUARDED = SandboxSettings(profile=Profile.GUARDED)
+_GUARDED = Settings(profile="guarded")
 
 
 def test_profiles_have_an_order_and_names() -> None:
@@ -63,7 +63,7 @@ def test_limits_go_downwards_only() -> None:
 async def test_the_default_profile_is_everybodys_and_only_an_administrator_goes_below(
     shared_house: House,
 ) -> None:
-    async with an_engine(shared_house.state_dir, sandbox=_GUARDED) as engine:
+    async with an_engine(shared_house.state_dir, options=_GUARDED) as engine:
         assert (await run(engine, "true")).record.sandbox.profile is Profile.GUARDED
         with pytest.raises(CommandRefused) as refused:
             await engine.starts.start(Command(line="true", profile="open"), owner=ME)
@@ -224,9 +224,9 @@ async def test_a_caller_opens_nothing_by_its_path_and_runs_where_the_operator_ha
     for folder in (home, there):
         folder.mkdir()
     (home / "key").write_text("private")
-    settings = SandboxSettings(folders=(str(there),))
+    settings = Settings(sandbox_folders=(str(there),))
     environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
-    async with an_engine(shared_house.state_dir, environment=environment, sandbox=settings) as engine:
+    async with an_engine(shared_house.state_dir, environment=environment, options=settings) as engine:
         line = f"/bin/cat {home}/key"
         wanted = {"PATH": f"{home}:/usr/bin:/bin", "HOME": "/nonexistent"}
         process = await run(engine, line, profile="workspace", cwd=str(there), env=wanted)
@@ -239,8 +239,8 @@ async def test_a_caller_opens_nothing_by_its_path_and_runs_where_the_operator_ha
 
 
 async def test_nothing_is_opened_that_holds_the_state_folder(shared_house: House, tmp_path: Path) -> None:
-    settings = SandboxSettings(writable=(str(shared_house.state_dir.parent),))
-    async with an_engine(shared_house.state_dir, sandbox=settings) as engine:
+    settings = Settings(sandbox_write=(str(shared_house.state_dir.parent),))
+    async with an_engine(shared_house.state_dir, options=settings) as engine:
         with pytest.raises(StartFailed, match="state folder lies there"):
             await engine.starts.start(Command(line="true", profile="workspace", cwd=str(tmp_path)), owner=ME)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command, Limits, Profile
 from outlive.core.errors import InvalidRequest, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.engine import Engine
-from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.keeper.sandbox.cgroups import find_limits
 from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of
@@ -34,8 +34,8 @@ async def test_files_and_processor_time_are_limits_of_each_process(engine: Engin
 
 
 async def test_the_operators_limits_hold_and_a_start_may_lower_them(shared_house: House) -> None:
-    settings = SandboxSettings(limits=Limits(files=100))
-    async with an_engine(shared_house.state_dir, sandbox=settings) as engine:
+    settings = Settings(limit_files=100)
+    async with an_engine(shared_house.state_dir, options=settings) as engine:
         assert (await output_of(await run(engine, "ulimit -n")))[0] == b"100\n"
         lower = await run(engine, "ulimit -n", limits=Limits(files=50), profile="guarded")
         assert (await output_of(lower))[0] == b"50\n"

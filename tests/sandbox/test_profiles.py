@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 import outlive
+from outlive.config import Settings
 from outlive.core.command import Command, Profile
 from outlive.engine import Engine
 from outlive.engine.commands.resolver import Resolved
-from outlive.engine.commands.sandbox import Sandboxes, SandboxSettings
+from outlive.engine.commands.sandbox import Sandboxes
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.steps import Machine, SandboxPlace, bounds_of
@@ -153,7 +154,7 @@ async def sandboxed(shared_house: House, outside: Outside) -> AsyncIterator[Engi
     async with an_engine(
         shared_house.state_dir,
         environment={**os.environ, "HOME": str(outside.home)},
-        sandbox=SandboxSettings(readable=readable),
+        options=Settings(sandbox_read=readable),
     ) as engine:
         yield engine
 
@@ -300,7 +301,7 @@ def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path,
     if obstacle := found["obstacles"][profile.value]:
         pytest.skip(f"{profile.value} cannot be had here by an ordinary user: {obstacle}")
     sandboxes = Sandboxes(
-        SandboxSettings(),
+        Settings(),
         state_dir=str(for_nobody / "state"),
         environment={"HOME": f"{for_nobody}/closed", "PATH": f"{for_nobody}/closed/bin:/usr/bin:/bin"},
     )
@@ -319,7 +320,7 @@ def test_folders_of_path_that_the_user_cannot_reach_do_no_harm(for_nobody: Path,
 
 async def _steps(profile: Profile, machine: Machine, folder: Path, outside: Outside) -> list[str]:
     sandboxes = Sandboxes(
-        SandboxSettings(readable=(str(folder / "inside.py"),)),
+        Settings(sandbox_read=(str(folder / "inside.py"),)),
         state_dir=str(outside.state_file.parent),
         environment={"HOME": str(outside.home)},
     )

@@ -9,6 +9,7 @@ Owns the spelling of sizes, times, ports, hosts and addresses. A parser raises V
 about the mistake; `config.resolution` adds the option's name and the source of the text.
 """
 
+import functools
 import ipaddress
 import math
 import re
@@ -420,7 +421,7 @@ def option(
         "example": example or default,
         "project": project,
     }
-    return field(metadata=row)
+    return field(default_factory=functools.partial(parse, default), metadata=row)
 
 
 def port(default: str, door: str, *, flag: str, env: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 -- as `option`

@@ -4,7 +4,6 @@ Knows no frontend.
 """
 
 from outlive.engine.audited_controls import AuditedControls
-from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.engine.engine import Engine
 from outlive.engine.lookup import Asker
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination
@@ -24,7 +23,6 @@ __all__ = [
     "ProcessFilter",
     "ProcessInfo",
     "ProcessRegistry",
-    "SandboxSettings",
     "Termination",
     "follow",
 ]

@@ -139,7 +139,7 @@ class Engine:
         self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
         self.sandboxes = Sandboxes(
-            settings.sandbox,
+            settings.options,
             state_dir=root,
             environment=settings.environment,
             own_files=settings.own_files,

@@ -93,7 +93,7 @@ class Copies:
         self._wall = Wall([settings.state_dir], settings.own_files)
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
-        self._open_root = settings.containers.open_root
+        self._open_root = settings.open_root
         self._lookup = lookup
         self._lines = lines
         self._open = OpenCopies(events)

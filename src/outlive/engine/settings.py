@@ -3,16 +3,16 @@
 The engine's settings made from the server's: `engine_settings`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from outlive.config import OPTIONS, Settings
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
-from outlive.core.command import NOTIFY_EVENTS, Limits, NotifyEvent, Profile
+from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
+from outlive.core.file_words import OtherRoot
+from outlive.core.location import ContainerPlan
 from outlive.core.values import dataclass, field
-from outlive.engine.commands.containers import ContainerSettings
 from outlive.engine.commands.policy_check import command_policy
-from outlive.engine.commands.sandbox import SandboxSettings
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
 from outlive.policy.judgement import CommandPolicy
@@ -26,8 +26,10 @@ from outlive.store.retention import Retention
 class EngineSettings:
     """Defaults of commands and bounds of what is kept.
 
-    `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
-    `timeout_s` None means that a command may run for ever,
+    `options` are the operator's, for parts that need them as they are. `remember` notes the plan of a
+    container down and returns its name; `open_root` opens the root folder of a running one, and blocks; None:
+    there is no Docker mode. `environment` is the server's own; its secrets are filtered before a command sees
+    it. Paths are absolute. `timeout_s` None means that a command may run for ever,
     `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block")
     waits `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
     `own_files` are outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes
@@ -44,14 +46,15 @@ class EngineSettings:
     state_dir: str
     environment: Mapping[str, str]
     cwd: str
+    options: Settings = field(default_factory=Settings)
     timeout_s: float | None = None
     max_processes: int | None = None
     grace_s: float = 10.0
     output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
-    sandbox: SandboxSettings = field(default_factory=SandboxSettings)
-    containers: ContainerSettings = field(default_factory=ContainerSettings)
+    remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
+    open_root: Callable[[str], OtherRoot] | None = None
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     approval_timeout_s: float = 600.0
     standing_file: str | None = None
@@ -118,13 +121,13 @@ def engine_settings(
             if name not in _OF_THE_SERVER and not name.startswith(_OF_ITS_LIBRARIES)
         },
         cwd=working_folder,
+        options=settings,
         grace_s=settings.grace_s,
         max_processes=settings.max_processes,
         output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         redactor=redactor,
         hides_secrets=settings.redact != "off",
-        sandbox=_sandbox_settings(settings),
         policy=command_policy(settings),
         approval_timeout_s=settings.approval_timeout_s,
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
@@ -143,20 +146,3 @@ def _notified(settings: Settings) -> frozenset[NotifyEvent]:
         return frozenset()
     offered = {event for event in NOTIFY_EVENTS if event in settings.notify_on}
     return frozenset(offered - ({"silence"} if settings.notify_silence_s is None else set()))
-
-
-def _sandbox_settings(settings: Settings) -> SandboxSettings:
-    cpu_s = settings.limit_cpu_s
-    return SandboxSettings(
-        profile=Profile(settings.profile),
-        limits=Limits(
-            cpu_s=None if cpu_s is None else round(cpu_s),
-            cpus=settings.limit_cpus,
-            memory_bytes=settings.limit_memory_bytes,
-            files=settings.limit_files,
-            processes=settings.limit_processes,
-        ),
-        readable=settings.sandbox_read,
-        writable=settings.sandbox_write,
-        folders=settings.sandbox_folders,
-    )

@@ -17,11 +17,10 @@ from outlive.frontends.bridge.transport import TransportClosed
 from outlive.policy.access import Access, Scope
 from outlive.protocols.bridge import requests
 from outlive.protocols.bridge.answers import Success
-from tests.support.settings import settings_with
 
 pytestmark = pytest.mark.anyio
 
-_SETTINGS = settings_with(bridge_ping_s=60.0, bridge_timeout_s=0.3)
+_SETTINGS = Settings(bridge_ping_s=60.0, bridge_timeout_s=0.3)
 
 
 class _Line:
@@ -126,7 +125,7 @@ async def test_written_is_what_has_left_and_nothing_else() -> None:
 @pytest.mark.promise("S3.4", "S3.4.once")
 async def test_at_the_end_everybody_is_told_and_nothing_more_is_sent() -> None:
     line = _Line()
-    extension = _extension(line, settings_with(bridge_timeout_s=60.0))
+    extension = _extension(line, Settings(bridge_timeout_s=60.0))
     async with _running(extension):
         waiting = [await _ask(extension, f"r{number}") for number in range(64)]
         with pytest.raises(LimitExceeded):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from outlive.config import Settings
 from outlive.frontends.bridge.extension import Extension
 from outlive.frontends.bridge.terminal_owners import OwnedTerminals, StateFile, TerminalOwners
 from outlive.frontends.bridge.transport import TransportClosed
 from outlive.policy.access import Access, Scope
-from tests.support.settings import settings_with
 
 _ENGINES_ID = "01k9zq3v8d4t6r2m5x7b1n0c9f"
 
@@ -30,7 +30,7 @@ class _NoLine:
 
 
 def _extension(principal: str = "me") -> Extension:
-    return Extension(_NoLine(), Access(principal=principal, scope=Scope.RUN), settings_with())
+    return Extension(_NoLine(), Access(principal=principal, scope=Scope.RUN), Settings())
 
 
 class _World:

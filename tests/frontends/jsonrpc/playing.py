@@ -30,9 +30,8 @@ from outlive.policy.redaction import Redactor
 from outlive.server.access.guard import ACCESS
 from outlive.store.registry import Registry
 from tests.frontends.jsonrpc.following import WrittenProcess
-from tests.support.settings import settings_with
 
-SETTINGS = settings_with(reconnect_grace_s=0.05)
+SETTINGS = Settings(reconnect_grace_s=0.05)
 
 Message = MutableMapping[str, Any]
 # Spelled out here because inside the class `list` is the method.

@@ -15,15 +15,16 @@ import os
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox
+from outlive.config import Settings
+from outlive.core.command import Command, Limits, Profile, Sandbox
 from outlive.core.errors import CommandRefused, InvalidRequest
-from outlive.core.file_words import OtherRoot
 from outlive.core.identity import PROCESS_VARIABLE, ProcessId
-from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Isolation, Kind, Location
+from outlive.core.location import DOCKER, LOCAL, ContainerPlan, Kind, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
-from outlive.core.values import asdict, dataclass, replace
+from outlive.core.values import asdict, replace
 from outlive.engine.commands.resolver import DEFAULT_TERM, Resolved, as_bytes, check_command, shell_line
+from outlive.engine.commands.sandbox import operator_limits
 
 # Where the runner leaves the script of a command: in memory, for it alone.
 _SCRIPT = "/proc/self/fd/3"
@@ -47,55 +48,30 @@ _IF_SET = ("umask", "nice")
 _N = TypeVar("_N", int, float)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSettings:
-    """What the operator has decided: where commands run that name no backend, and what containers are made
-    of.
-
-    Below each of `workspaces` (absolute) commands of one principal share a container, in which it is mounted;
-    other folders are the image's own. Without an `image` every command must name one. `remember` notes a plan
-    down and returns the name of its container; `open_root` opens the root folder of a running one, and
-    blocks. None: there is no Docker mode.
-    """
-
-    backend: str = LOCAL
-    image: str = ""
-    workspaces: tuple[str, ...] = ()
-    mounts: tuple[str, ...] = ()
-    network: str = "none"
-    user: str = ""
-    runtime: str = ""
-    memory_bytes: int | None = None
-    cpus: float | None = None
-    processes: int | None = None
-    isolation: Isolation = "session"
-    remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
-    open_root: Callable[[str], OtherRoot] | None = None
-
-
 class ContainerStarts:
     """Decides in which container a command runs, and what its runner is asked."""
 
     def __init__(
         self,
-        settings: ContainerSettings,
+        options: Settings,
         *,
         cwd: str,
-        limits: Limits = NO_LIMITS,
         is_strict: bool,
+        remember: Callable[[ContainerPlan], Awaitable[str]] | None,
     ) -> None:
         """Take what was decided.
 
         Args:
-            settings: The operator's.
-            cwd: The one workspace, if none is named.
-            limits: Bounds of every command.
+            options: The operator's.
+            cwd: The workspace, if none is named.
             is_strict: Whether lists are in force: then the operator alone chooses what "ls" is.
+            remember: Notes a plan down, and returns the name of its container; None: there is no Docker mode.
         """
-        self._settings = settings
-        self._folder = settings.workspaces[0] if settings.workspaces else cwd  # of commands that name none
-        self._limits = limits
+        self._options = options
+        self._folder = options.docker_workspace or cwd  # of commands that name none
+        self._limits = operator_limits(options)
         self._is_strict = is_strict
+        self._remember = remember
 
     def backend_of(self, command: Command, owner: Owner) -> str:
         """Return where a command runs.
@@ -104,8 +80,8 @@ class ContainerStarts:
             CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller,
                 which is no administrator, wants this one outside.
         """
-        wanted = command.backend or self._settings.backend
-        if wanted != DOCKER and self._settings.backend == DOCKER and not owner.is_admin:
+        wanted = command.backend or self._options.backend
+        if wanted != DOCKER and self._options.backend == DOCKER and not owner.is_admin:
             raise CommandRefused(
                 "profile_too_weak",
                 "Commands run in containers here; only an administrator may start one outside.",
@@ -133,12 +109,12 @@ class ContainerStarts:
                 "A named workspace is kept in outlive's state folder, which containers do not see.",
                 hint="Leave out workspace, and pass cwd and env; a session container keeps its files.",
             )
-        if self._settings.remember is None:
+        if self._remember is None:
             raise InvalidRequest("invalid_params", "backend: this server has no Docker mode.")
         limits = command.limits.within(self._limits)
         cwd = os.path.join(self._folder, command.cwd) if command.cwd else self._folder
-        plan = await asyncio.to_thread(self._plan, command, owner, process_id, cwd, limits)
-        name = await self._settings.remember(plan)
+        plan = await asyncio.to_thread(self._plan, command, owner, process_id, limits)
+        name = await self._remember(plan)
         location = Location(kind="container", backend=DOCKER, image=plan.image, container=name)
         features = (*_FEATURES, *(("no_network",) if plan.network == "none" else ()))
         steps = [] if limits.cpu_s is None else [f"limit {_RLIMIT_CPU} {limits.cpu_s}"]
@@ -147,20 +123,18 @@ class ContainerStarts:
         sandbox = Sandbox(profile=Profile.SEALED, features=features)
         return replace(resolved, location=location, sandbox=sandbox, steps=tuple(steps) or None)
 
-    def _plan(
-        self, command: Command, owner: Owner, process_id: ProcessId, cwd: str, limits: Limits
-    ) -> ContainerPlan:
-        settings = self._settings
-        image = command.image or settings.image
+    def _plan(self, command: Command, owner: Owner, process_id: ProcessId, limits: Limits) -> ContainerPlan:
+        options = self._options
+        image = command.image or options.docker_image
         if not image:
             raise InvalidRequest("invalid_params", "image: none is named, and the server has no default.")
-        if self._is_strict and image != settings.image:
+        if self._is_strict and image != options.docker_image:
             raise CommandRefused(
                 "command_not_allowed",
                 f"The image {image[:80]!r} is not the operator's, and only listed commands are allowed.",
             )
-        isolation = command.isolation or settings.isolation
-        if settings.isolation == "strict" and isolation != "strict" and not owner.is_admin:
+        isolation = command.isolation or options.docker_isolation
+        if options.docker_isolation == "strict" and isolation != "strict" and not owner.is_admin:
             raise CommandRefused("profile_too_weak", "Every command has a container of its own here.")
         if isolation == "session" and (wanted := _of_a_container(command.limits)):
             raise InvalidRequest(
@@ -170,26 +144,17 @@ class ContainerStarts:
             )
         return ContainerPlan(
             image=image,
-            workspace=self._workspace(cwd),
+            workspace=os.path.realpath(self._folder),
             principal=owner.principal,
-            user=settings.user,
-            mounts=settings.mounts,
-            network=settings.network,
-            runtime=settings.runtime,
-            memory_bytes=_least(limits.memory_bytes, settings.memory_bytes),
-            cpus=_least(limits.cpus, settings.cpus),
-            processes=_least(limits.processes, settings.processes),
+            user=options.docker_user or f"{os.getuid()}:{os.getgid()}",
+            mounts=options.docker_mounts,
+            network=options.docker_network,
+            runtime=options.docker_runtime,
+            memory_bytes=_least(limits.memory_bytes, options.docker_memory_bytes),
+            cpus=_least(limits.cpus, options.docker_cpus),
+            processes=_least(limits.processes, options.docker_processes),
             process_id=process_id if isolation == "strict" else "",
         )
-
-    def _workspace(self, cwd: str) -> str:
-        """Return the workspace that a folder lies in; the first one for a folder of the image."""
-        folder = os.path.realpath(cwd)
-        workspaces = [os.path.realpath(one) for one in self._settings.workspaces or (self._folder,)]
-        for workspace in workspaces:
-            if folder == workspace or folder.startswith(workspace.rstrip("/") + "/"):
-                return workspace
-        return workspaces[0]
 
 
 def _resolved(command: Command, process_id: ProcessId, cwd: str, steps: list[str]) -> Resolved:

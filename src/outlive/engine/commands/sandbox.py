@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
+from outlive.config import Settings
 from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, parse_profile
 from outlive.core.errors import CommandRefused, StartFailed
 from outlive.core.mounts import PathIdentity, is_within
@@ -38,20 +39,16 @@ _NO_CPUS = "Leave out --limit-cpus or `cpus`; `cpu` bounds each process's proces
 _HARMLESS = (".gitconfig", ".config/git")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSettings:
-    """What the operator has decided: the profile of callers that ask for none, bounds, and folders that are
-    opened.
-
-    `readable` and `writable` are opened for the profiles from workspace on; in these a command's folder must
-    lie below one of `folders`, where there are any.
-    """
-
-    profile: Profile = Profile.OPEN
-    limits: Limits = NO_LIMITS
-    readable: tuple[str, ...] = ()
-    writable: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
+def operator_limits(settings: Settings) -> Limits:
+    """Return the bounds of every command."""
+    cpu_s = settings.limit_cpu_s
+    return Limits(
+        cpu_s=None if cpu_s is None else round(cpu_s),
+        cpus=settings.limit_cpus,
+        memory_bytes=settings.limit_memory_bytes,
+        files=settings.limit_files,
+        processes=settings.limit_processes,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ class Sandboxes:
 
     def __init__(
         self,
-        settings: SandboxSettings,
+        settings: Settings,
         *,
         state_dir: str,
         environment: Mapping[str, str],
@@ -97,7 +94,7 @@ class Sandboxes:
             ask: Has it tried out where commands run (`Backend.offers`); `assume` makes it needless.
         """
         self._settings = settings
-        self._limits = settings.limits or NO_LIMITS
+        self._limits = operator_limits(settings) or NO_LIMITS
         self._state_dir = state_dir
         self._environment = environment
         self._own_files = own_files
@@ -110,7 +107,7 @@ class Sandboxes:
     @property
     def default(self) -> Profile:
         """The profile of a command that asks for none."""
-        return self._settings.profile
+        return Profile(self._settings.profile)
 
     def choose(self, command: Command, owner: Owner, inside: ProcessRecord | None) -> Profile:
         """Return the profile a command gets; `inside` is the process in whose tree the caller lives.
@@ -120,7 +117,7 @@ class Sandboxes:
             CommandRefused: `profile_too_weak`: weaker than the default, and the caller is no administrator;
                 or weaker than that of the process in whose tree the caller lives.
         """
-        least = self._settings.profile
+        least = self.default
         if inside is not None:
             least = max(least, inside.sandbox.profile, key=lambda one: one.strength)
         if command.profile is None:
@@ -268,7 +265,7 @@ class Sandboxes:
         state = os.path.realpath(self._state_dir)
         home = self._environment.get("HOME") or "/root"
         # Of the server's own PATH: the caller's would open whatever it names.
-        named = [*self._environment.get("PATH", "").split(":"), *self._settings.readable]
+        named = [*self._environment.get("PATH", "").split(":"), *self._settings.sandbox_read]
         named += [f"{home}/{name}" for name in _HARMLESS]
         # What a person calls counts as well as what runs now.
         called = filter(None, [shutil.which("outlive", path=self._environment.get("PATH", ""))])
@@ -278,9 +275,9 @@ class Sandboxes:
         found = self._surroundings = _Surroundings(
             read_at=now,
             state=state,
-            folders=[os.path.realpath(folder) for folder in self._settings.folders],
+            folders=[os.path.realpath(folder) for folder in self._settings.sandbox_folders],
             temporary=[folder for folder in TEMPORARY if not is_within(state, folder)],
-            writable=[os.path.realpath(folder) for folder in self._settings.writable],
+            writable=[os.path.realpath(folder) for folder in self._settings.sandbox_write],
             private=[place for place in private if place != "/"],
             named=[os.path.realpath(path) for path in named if path],
             own=own_places([*own_code(), *called, *offers.code, *self._own_files, self._state_dir]),

@@ -30,7 +30,7 @@ class Grants:
         """Take the live processes, and what every command gets that asks for nothing (`callbacks`)."""
         self._live = live
         self._to_all = settings.callbacks
-        self._default_backend = settings.containers.backend
+        self._default_backend = settings.options.backend
 
     def give(self, command: Command, owner: Owner) -> Command:
         """Return a command with the token that it gets, if it gets one.

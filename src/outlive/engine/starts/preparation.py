@@ -48,10 +48,7 @@ class Preparation:
         self._resolver: Resolver | None = None
         self._sandboxes = sandboxes
         self._containers = ContainerStarts(
-            settings.containers,
-            cwd=settings.cwd,
-            limits=settings.sandbox.limits,
-            is_strict=settings.is_strict,
+            settings.options, cwd=settings.cwd, is_strict=settings.is_strict, remember=settings.remember
         )
 
     async def open(self) -> None:
@@ -146,7 +143,7 @@ class Preparation:
             shell=self._resolver.shell,
             runner=self._settings.runner,
             limit=limit,
-            may_fork=command.limits.processes is None and self._settings.sandbox.limits.processes is None,
+            may_fork=command.limits.processes is None and self._settings.options.limit_processes is None,
         )
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
         if inside is not None:

@@ -187,7 +187,7 @@ class EngineTerminals:
 
     async def _shell(self, wanted: NewTerminal, key: str) -> Shell:
         engine = self._engine
-        if (wanted.backend or engine.settings.containers.backend) != LOCAL:
+        if (wanted.backend or engine.settings.options.backend) != LOCAL:
             return await asyncio.to_thread(
                 distant_terminal_shell, wanted.shell, key, is_bare=engine.settings.is_strict
             )

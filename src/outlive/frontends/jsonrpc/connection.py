@@ -251,7 +251,7 @@ class Connection:
                 "max_message_bytes": self._settings.max_message_bytes,
                 "reconnect_grace": self._settings.reconnect_grace_s,
                 "output_session": True,
-                "backend": self._engine.settings.containers.backend,
+                "backend": self._engine.settings.options.backend,
                 "scope": context.access.scope.name.lower(),
             },
             "resumed": is_resumed,

@@ -51,7 +51,7 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
     if state is not None:
         env = dict(state.variables)
         cwd = os.path.join(state.cwd, cwd or "") if cwd else state.cwd
-        is_here = (command.backend or engine.settings.containers.backend) == LOCAL
+        is_here = (command.backend or engine.settings.options.backend) == LOCAL
         if is_here and not await asyncio.to_thread(_is_there, cwd, state.cwd):
             text = f"The workspace {name!r} is in {state.cwd}, which was removed."
             hint = "Pass an absolute cwd, from which it goes on, or make that folder again."
