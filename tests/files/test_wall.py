@@ -15,11 +15,12 @@ import pytest
 
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError
 from outlive.core.file_words import part_name
-from outlive.files.root import FileRoot, TooEarly
+from outlive.files.root import FileRoot
 from outlive.files.wall import Wall
 
 _KEY = "0123456789abcdef"
 _SECRET = b"olv_secret"
+_SEAL = {"size": 1, "sha256": None, "mode": 0o600, "mtime_ns": 0}
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def tree(tmp_path: Path) -> Path:
 @pytest.fixture
 def wall(own: Path, tmp_path: Path) -> Wall:
     """What keeps copies out of that folder, and of settings that do not exist yet."""
-    return Wall([str(own)], [str(tmp_path / "config.toml")])
+    return Wall([str(own), str(tmp_path / "config.toml")])
 
 
 @pytest.fixture
@@ -106,9 +107,9 @@ def test_files_with_several_names_are_told_apart_without_a_walk_for_each(
     monkeypatch.setattr("outlive.files.wall._COARSE_NS", 0)  # as if these files were some seconds old
     monkeypatch.setattr("outlive.files.wall.os.scandir", counted)
     for number in range(20):
-        assert root.read(f"{number}", 0, 10)[1] == b"mine"
+        assert root.read(f"{number}", 0, 10)["data"] == b"mine"
         root.look(f"{number}-too")
-    assert len(walked) == 3  # each of outlive's folders once
+    assert len(walked) == 4  # each of outlive's folders and files once
     # A name that is made later is found all the same.
     (own / "new").write_bytes(_SECRET)
     os.link(own / "new", tree / "hard")
@@ -133,9 +134,9 @@ def test_nothing_is_written_over_settings_nor_into_the_state_folder(
 ) -> None:
     target = FileRoot(os.fsencode(tmp_path / "config.toml"), wall, writes=True)
     with pytest.raises(AccessDenied):
-        target.write("", _KEY, 0, b"x", cut=False)
+        target.write("", _KEY, 0, b"x")
     with pytest.raises(AccessDenied):
-        target.place("", _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+        target.make("", "file", _KEY, _SEAL)
     target.close()
     assert not list(tmp_path.glob("*config*"))
     _refused(own / "authorized", wall, writes=True)
@@ -146,11 +147,11 @@ def _not_made(path: Path, wall: Wall) -> None:
     target = FileRoot(os.fsencode(path.parent), wall, writes=True)
     try:
         with pytest.raises(AccessDenied):
-            target.make_link(path.name, "/tmp", mtime_ns=0)
+            target.make(path.name, "link", "", _SEAL, "/tmp")
         with contextlib.suppress(AccessDenied):
-            target.write(path.name, _KEY, 0, b"x", cut=False)
+            target.write(path.name, _KEY, 0, b"x")
         with pytest.raises(AccessDenied):
-            target.place(path.name, _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+            target.make(path.name, "file", _KEY, _SEAL)
     finally:
         target.close()
     assert not os.path.lexists(path) or path.is_dir()
@@ -163,7 +164,7 @@ def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) 
     (disk / "deep" / "local").mkdir(parents=True)
     (disk / "via").symlink_to("deep")
     (home / ".local").symlink_to("../disk/via/local")
-    wall = Wall([str(home / ".local" / "state")], [str(home / ".config" / "outlive" / "config.toml")])
+    wall = Wall([str(home / ".local" / "state"), str(home / ".config" / "outlive" / "config.toml")])
     for path in (
         home,
         home / ".config",  # absent
@@ -181,11 +182,11 @@ def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) 
     (home / "name").symlink_to(".config")
     _not_made(home / "name" / "outlive", wall)
     root = FileRoot(os.fsencode(home), wall, writes=True)
-    root.make_folder(".config/outlive")
+    root.make(".config/outlive", "folder")
     with pytest.raises(AccessDenied):
-        root.make_folder(".config/outlive/config.toml")
-    root.make_link(".config/outlive/other", "x", mtime_ns=0)
-    root.make_link("state", "x", mtime_ns=0)
+        root.make(".config/outlive/config.toml", "folder")
+    root.make(".config/outlive/other", "link", "", _SEAL, "x")
+    root.make("state", "link", "", _SEAL, "x")
     root.close()
 
 
@@ -194,7 +195,7 @@ def test_a_state_folder_that_does_not_exist_yet_is_not_made_by_a_copy(tmp_path: 
     wall = Wall([str(tmp_path / "tree" / "state")])
     target = FileRoot(os.fsencode(tree), wall, writes=True)
     with pytest.raises(AccessDenied):
-        target.make_folder("state")
+        target.make("state", "folder")
     target.close()
     assert os.listdir(tree) == []
 
@@ -207,11 +208,10 @@ def test_a_link_in_a_tree_is_never_followed(own: Path, tree: Path, root: FileRoo
         with pytest.raises(InvalidState):
             root.read(name, 0, 10)
     with pytest.raises(InvalidState):
-        root.make_folder("out")
+        root.make("out", "folder")
     with pytest.raises(InvalidState):
-        root.write("out/new", _KEY, 0, b"x", cut=False)
-    entry = root.look("out")
-    assert entry is not None
+        root.write("out/new", _KEY, 0, b"x")
+    entry = root.look("out")["entry"]
     assert (entry["kind"], entry["target"]) == ("link", "/etc")
 
 
@@ -266,8 +266,8 @@ def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(
     try:
         for _ in range(3000):
             try:
-                found.add(root.read("d/f", 0, 100)[1])
-                root.write("d/new", _KEY, 0, b"x", cut=False)
+                found.add(root.read("d/f", 0, 100)["data"])
+                root.write("d/new", _KEY, 0, b"x")
             except OutliveError as error:
                 found.add(error.code.encode())
     finally:
@@ -284,14 +284,12 @@ def test_what_is_no_file_is_neither_read_nor_replaced(tree: Path, root: FileRoot
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tree / "socket"))
     for name in ("fifo", "socket"):
-        entry = root.look(name)
-        assert entry is not None
-        assert entry["kind"] == "other"
+        assert root.look(name)["entry"]["kind"] == "other"
         with pytest.raises(InvalidState):
             root.read(name, 0, 10)
-        root.write(name, _KEY, 0, b"x", cut=False)
+        root.write(name, _KEY, 0, b"x")
         with pytest.raises(InvalidState):
-            root.place(name, _KEY, size=1, sha256=None, mode=0o600, mtime_ns=0)
+            root.make(name, "file", _KEY, _SEAL)
     assert stat.S_ISFIFO((tree / "fifo").stat().st_mode)
 
 
@@ -317,24 +315,25 @@ def test_what_has_an_unfinished_files_name_is_not_written_through(
 def test_an_unfinished_file_is_seen_by_its_owner_only_and_has_its_name_when_it_is_whole(
     tree: Path, root: FileRoot
 ) -> None:
-    root.write("f", _KEY, 0, b"ab", cut=False)
-    assert root.write("f", _KEY, 3, b"d", cut=False) == TooEarly(2)
+    root.write("f", _KEY, 0, b"ab")
+    assert root.write("f", _KEY, 3, b"d") == {"size": 2}
     part = tree / os.fsdecode(part_name(b"f", _KEY))
     assert stat.S_IMODE(part.stat().st_mode) == 0o600
     assert not (tree / "f").exists()
     assert root.list("", "")["entries"] == []
-    root.write("f", _KEY, 2, b"c", cut=False)
-    root.write("f", _KEY, 1, b"bc", cut=False)  # repeated
+    root.write("f", _KEY, 2, b"c")
+    root.write("f", _KEY, 1, b"bc")  # repeated
     for _ in range(2):  # and so is this
-        entry = root.place("f", _KEY, size=3, sha256=None, mode=0o4755, mtime_ns=5)
+        seal = {"size": 3, "sha256": None, "mode": 0o4755, "mtime_ns": 5}
+        entry = root.make("f", "file", _KEY, seal)["entry"]
         assert (entry["size"], entry["mode"], entry["mtime_ns"]) == (3, 0o755, 5)
     assert (tree / "f").read_bytes() == b"abc"
     assert not part.exists()
 
 
 def test_a_file_of_another_content_gets_no_name(tree: Path, root: FileRoot) -> None:
-    root.write("f", _KEY, 0, b"abc", cut=False)
+    root.write("f", _KEY, 0, b"abc")
     with pytest.raises(InvalidState) as refusal:
-        root.place("f", _KEY, size=3, sha256="0" * 64, mode=0o600, mtime_ns=5)
+        root.make("f", "file", _KEY, {**_SEAL, "size": 3, "sha256": "0" * 64})
     assert refusal.value.code == "file_changed"
     assert os.listdir(tree) == []

@@ -200,7 +200,7 @@ SLUGS: Mapping[str, tuple[type[OutliveError], str]] = MappingProxyType(
         "file_changed": (InvalidState, "Copy it again when nothing writes to it."),
         "copy_unknown": (InvalidState, "Open it again: file_open. What was written is still there."),
         "batch_limit": (LimitExceeded, "It was not done: ask for it in another batch."),
-        "copy_limit": (LimitExceeded, "Try again when other copies are done."),
+        "copy_limit": (LimitExceeded, "Send the pieces in their order."),
         "node_busy": (InvalidState, "Drain it, and wait until nothing runs there."),
         "no_room": (LimitExceeded, "Ask for less, or let it wait for its turn."),
         "process_limit": (LimitExceeded, "Wait until processes end, or raise the limit of open files."),

@@ -308,7 +308,7 @@ MEANINGS: Mapping[str, str] = MappingProxyType(
         "file_changed": "The file was changed while it was copied, or did not arrive as it was sent.",
         "copy_unknown": "The copy is not open: it has rested too long, or the server was started again.",
         "batch_limit": "The answers of the batch before this one are as large as they may be.",
-        "copy_limit": "There are too many open copies, or too many pieces that came before their turn.",
+        "copy_limit": "A piece came far before those that lie before it.",
         "node_busy": "Processes of this server run on the node.",
         "no_room": "No machine has as much free as the command needs.",
         "process_limit": "There are too many processes, or too many open questions.",

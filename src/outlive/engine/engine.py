@@ -21,7 +21,7 @@ from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.controls import BulkControls, Controls
 from outlive.engine.disk_usage import DiskUsage
-from outlive.engine.files import Copies
+from outlive.engine.files import OpenFiles
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
 from outlive.engine.machines.adoption import Adoption
@@ -154,7 +154,9 @@ class Engine:
         self.nodes = Nodes(files, routes, self._places, adoption=adoption, events=self.events)
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
-        self.files = Copies(settings, routes, lookup=self.lookup, lines=self.typed_lines, events=self.events)
+        self.files = OpenFiles(
+            settings, routes, lookup=self.lookup, lines=self.typed_lines, events=self.events
+        )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.services = Services(
             ServiceFiles(self._layout, fit=Reserve(root).fit),

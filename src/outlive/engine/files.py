@@ -1,39 +1,51 @@
-"""`Copies`: files of this machine, its containers and nodes, opened, read and written for callers that copy
-them.
+"""`OpenFiles`: files and folders of this machine, its containers and nodes, opened for callers, and what they
+ask about them.
 
-A copy is opened by a caller that might run any command there, unbounded: only such a caller can read and
-write what files there are without it. Where lists are in force, they judge `outlive cp` with the path, as a
-command, and once more with the path that this has led to, when it is open: links and renames in between
-change nothing. What is outlive's own is never copied (`files.wall`). On a node the same is asked of its
-server, which decides once more, about the token that this server shows there.
+One is opened by a caller that might run any command there, unbounded: only such a caller can read and write
+files there without it. Where lists are in force, they judge `outlive cp` with the path, as a command, and
+once more with the path that this has led to, when it is open: links and renames in between change nothing.
+What is outlive's own is refused (`files.wall`). On a node the same is asked of its server, which decides once
+more, about the token that this server shows there.
 
-An open copy lives in memory, and is closed when it has rested. All that is done in it may be done twice, so a
-caller whose server was started again opens another one and goes on: what was written is in an unfinished file
+What is open lives in memory, and is closed when it has rested. All that is asked may be done twice, so a
+caller whose server was started again opens it anew and goes on: what was written is in an unfinished file
 beside its place.
 """
 
 import asyncio
 import contextlib
 import os
+import secrets
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, assert_never
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
-from outlive.core.errors import InvalidRequest, InvalidState, OutliveError, ProcessNotFound
-from outlive.core.file_words import OtherRoot, name_bytes, shown_name, wire_name
-from outlive.core.location import LOCAL, Location
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
+from outlive.core.events import AuditEvent
+from outlive.core.file_words import (
+    DIGEST_BYTES,
+    PIECE_BYTES,
+    OtherRoot,
+    is_compared_stretch,
+    name_bytes,
+    shown_name,
+    wire_name,
+)
+from outlive.core.location import HERE, LOCAL, Location
 from outlive.core.process import Owner
-from outlive.core.values import dataclass
-from outlive.engine.file_bounds import EarlyBytes, FileThreads
+from outlive.core.values import dataclass, field
 from outlive.engine.lookup import Asker, Lookup
-from outlive.engine.open_copies import OpenCopies, OpenCopy
+from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
-from outlive.files.identity import this_machine
-from outlive.files.root import FileRoot, TooEarly
+from outlive.files.root import FileRoot
 from outlive.files.wall import Wall
 from outlive.operations.files import (
     METHOD_OF,
@@ -41,8 +53,6 @@ from outlive.operations.files import (
     FileClose,
     FileDigest,
     FileDrop,
-    FileListing,
-    FileLook,
     FileMake,
     FileOpen,
     FileRead,
@@ -50,58 +60,99 @@ from outlive.operations.files import (
 )
 
 Members = Mapping[str, Any]
+_T = TypeVar("_T")
 
+_RESTED_S = 600.0  # a caller that has asked nothing for so long is gone
+# Of one principal; each holds a descriptor. One more closes the one that has rested longest: its caller opens
+# it again, if it still lives.
+_MOST_OPEN = 64
+_MOST_OPEN_OF_ALL = 256  # descriptors of this server, which has a thousand where its limit was not raised
+# Threads of one principal: a disk that stands still (NFS, FUSE) keeps its own callers waiting, and no others.
+_THREADS = 2
+_EARLY_BYTES = 24 * PIECE_BYTES  # our own client has no more under way (`client.files.stream`)
 _EARLY_S = 20.0  # how long a piece waits for the one before it, which is on its way over the same connection
 _LOOK_AGAIN_S = 1.0  # another connection may have brought that one
-# What is said of what was opened.
-_FOUND = ("entry", "machine", "folders")
 
 
-class FileNodes(Protocol):
-    """The nodes, as copies need them (`engine.machines.routes.NodeRoutes`)."""
+@dataclass(slots=True, kw_only=True, eq=False)
+class _OpenFile:
+    """Something that is open: here it has a root, on a node the name that the node has given it.
 
-    def states(self) -> Mapping[str, object]:
-        """Return what is known of them, by name."""
-
-    async def ask_files(self, name: str, method: str, params: Members, data: bytes | memoryview) -> Members:
-        """Return a node's answer to a method about files; the bytes of a piece are its member `data`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _CopyPlace:
-    """A machine and a path there: absolute, or below the home folder or (`process_id`) the process's folder,
-    as the node knows them.
+    Lists and callers' bounds were judged for one direction (`writes`), and may refuse the other: nothing is
+    asked in that.
     """
 
-    location: Location
-    path: str
-    process_id: str = ""
+    by: Owner
+    details: Mapping[str, str | int | bool]
+    writes: bool
+    path: str = ""  # where it really lies, absolute
+    root: FileRoot | None = None
+    node: str = ""
+    there: str = ""
+    threads: ThreadPoolExecutor | None = None
+    rest: asyncio.TimerHandle | None = None
+    read_bytes: int = 0
+    written_bytes: int = 0
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def check_asked(self, asked: FileAsked) -> None:
+        """Let pass what goes in this direction.
+
+        What lies in a folder that is written is shown, without its content: a caller that copies into it has
+        to know what is there.
+
+        Raises:
+            InvalidRequest: It goes in the other one.
+        """
+        refused = FileRead if self.writes else FileWrite | FileMake | FileDrop
+        if isinstance(asked, refused):
+            how, done, again = ("written", "read", "without") if self.writes else ("read", "written", "with")
+            text = f"This copy was opened to be {how}: nothing is {done} in it."
+            raise InvalidRequest("invalid_params", text, hint=f"Open another one: file_open {again} `write`.")
+
+    def check_answered(self, asked: FileAsked, found: Members) -> None:
+        """Let a digest pass of what is written that tells whether a file is the same, and nothing about its
+        bytes one by one.
+
+        An unfinished file (`key`) is digested by any stretch: only a caller that knows its source's size, and
+        its time to the nanosecond, has its name.
+
+        Raises:
+            InvalidRequest: A stretch of the file would be read by it.
+        """
+        if not self.writes or not isinstance(asked, FileDigest) or asked.key:
+            return
+        if not is_compared_stretch(asked.offset, found["length"], found["size"]):
+            text = f"Of a file that is to be written, all is digested, or stretches of {DIGEST_BYTES} bytes."
+            hint = "Begin at a multiple of that, or end with the file. To read it: file_open without `write`."
+            raise InvalidRequest("invalid_params", text, hint=hint)
 
 
-class Copies:
-    """Opens copies, and does what is asked in them. On the engine's loop only."""
+class OpenFiles:
+    """Opens files and folders, and does what is asked about them. On the engine's loop only."""
 
     def __init__(
         self,
         settings: EngineSettings,
-        nodes: FileNodes,
+        nodes: NodeRoutes,
         *,
         lookup: Lookup,
         lines: TypedLines,
         events: EventPublisher,
     ) -> None:
-        self._wall = Wall([settings.state_dir], settings.own_files)
+        self._wall = Wall([settings.state_dir, *settings.own_files])
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
         self._open_root = settings.open_root
         self._lookup = lookup
         self._lines = lines
-        self._open = OpenCopies(events)
-        self._threads = FileThreads()
-        self._early = EarlyBytes()
+        self._events = events
+        self._open: dict[str, _OpenFile] = {}  # by name; the one that has rested longest is the first
+        # Of each principal that has something open, or opens it: threads end with the last reference.
+        self._threads: WeakValueDictionary[str, ThreadPoolExecutor] = WeakValueDictionary()
 
     async def open(self, by: Owner, asked: FileOpen) -> Members:
-        """Open a file or folder for a copy; what `FileOpened` has.
+        """Open a file or folder; what `FileOpened` has.
 
         Raises:
             CommandRefused: The caller may not run any command there, or the lists do not allow the path, or
@@ -111,67 +162,74 @@ class Copies:
             ProcessNotFound: The place is neither a node nor a process.
             InvalidRequest: It is in a container whose files are not seen here.
             BackendUnavailable: The node does not answer.
-            LimitExceeded: `copy_limit`: as many are being opened as may be open.
         """
-        with self._open.room_for(by.principal):
-            return await self._admitted(by, asked)
-
-    async def _admitted(self, by: Owner, asked: FileOpen) -> Members:
-        """Open one for which there is room (see `open`)."""
-        place = await self._place(by, asked)
-        location, path = place.location, place.path
-        details = {
-            "direction": "to" if asked.write else "from",
-            "place": location.backend,
-            "path": shown_name(path),
-        }
-        await self._lines.check_copy(path, location.backend, by, write=asked.write)
+        location, path, process_id = await self._place(by, asked)
+        place, writes = location.backend, asked.write
+        details = {"direction": "to" if writes else "from", "place": place, "path": shown_name(path)}
+        await self._lines.check_copy(path, place, by, write=writes)
+        opened = _OpenFile(by=by, details=details, writes=writes)
         try:
-            opened, found = await self._opened(by, asked, place, details)
+            if location.is_elsewhere:
+                found = await self._open_there(opened, place, path, process_id)
+            else:
+                found = await self._open_here(opened, path, location.container)
         except OutliveError as error:
-            self._open.publish("copy", by, details, error)
+            decision: Any = "denied" if error.code == "path_refused" else "failed"
+            event = AuditEvent(what="copy", by=by, decision=decision, reason=error.code, details=details)
+            self._events.publish(event)
             raise
+        name = secrets.token_hex(16)  # as good as a key: what one caller has opened is used by no other
+        self._use(name, opened)
         try:
-            await self._lines.check_led_to(opened.path, location.backend, by, path=path, write=asked.write)
+            self._make_room()
+            if opened.path != path:
+                await self._lines.check_copy(opened.path, place, by, write=writes)
         except BaseException:
-            if opened.root is not None:
-                opened.root.close()
-            await self._let_go(opened)
+            if name in self._open:
+                self._drop(name)
+            await self._close_there(opened)
             raise
-        name = self._open.add(opened)
-        return {"copy": name, "place": location.backend, "path": opened.path, **found}
+        self._events.publish(AuditEvent(what="copy", by=by, details=details))
+        return {"copy": name, "place": place, "path": opened.path, **found}
 
-    async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> tuple[Members, bytes]:
-        """Do what is asked in an open copy.
-
-        Return the answer's members, and the bytes of a piece that was read.
+    async def ask(self, by: Owner, asked: FileAsked, data: bytes | memoryview = b"") -> Members:
+        """Return the answer to what is asked about something open; the bytes of a piece that was read are the
+        member `data`.
 
         Raises:
             InvalidState: `copy_unknown`; `file_missing`, `file_failed`, `file_changed`.
-            InvalidRequest: The copy was opened to be read and is to be written, or the other way round.
+            InvalidRequest: It was opened to be read and is to be written, or the other way round.
             AccessDenied: `path_refused`.
+            LimitExceeded: `copy_limit`: a piece is far ahead of those before it.
             BackendUnavailable: The node does not answer.
         """
         opened = self._open.get(asked.copy)
         if opened is None or (opened.by.principal, opened.by.inside) != (by.principal, by.inside):
             raise InvalidState("copy_unknown", "No such copy is open.")
         opened.check_asked(asked)
-        opened.used_at = time.monotonic()
-        found = await (
-            self._ask_node(opened, asked, data) if opened.node else self._ask_here(opened, asked, data)
-        )
-        opened.check_answered(asked, found[0])
+        self._use(asked.copy, opened)
+        method, members = METHOD_OF[type(asked)], msgspec.to_builtins(asked)
+        if opened.root is None:
+            members["copy"] = opened.there
+            found = await self._nodes.ask_files(opened.node, method, members, data)
+        else:
+            del members["copy"]
+            work = partial(opened.root.ask, method, data, **members)
+            if isinstance(asked, FileWrite):
+                found = await self._write(opened, asked.offset, work)
+            else:
+                found = await self._run(opened, work)
+        opened.check_answered(asked, found)
         opened.written_bytes += len(data)
-        opened.read_bytes += len(found[1])
-        opened.used_at = time.monotonic()
+        opened.read_bytes += len(found.get("data", b""))
         return found
 
     async def end(self, by: Owner, asked: FileClose) -> Members:
-        """Close a copy; one that is not open (any more) is closed."""
+        """Close something; what is not open (any more) is closed."""
         opened = self._open.get(asked.copy)
         if opened is not None and opened.by.principal == by.principal:
-            self._open.close(asked.copy)
-            await self._let_go(opened)
+            self._close(asked.copy)
+            await self._close_there(opened)
         return {"done": True}
 
     async def close(self) -> None:
@@ -179,17 +237,19 @@ class Copies:
 
         A disk that is busy with a piece is not waited for.
         """
-        self._open.close_all()
-        self._threads.close()
+        for name in list(self._open):
+            self._close(name)
+        for threads in self._threads.values():
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _place(self, by: Owner, asked: FileOpen) -> _CopyPlace:
-        """Return the machine that is meant, and the path there."""
-        if not asked.path and asked.place == LOCAL:
-            return _CopyPlace(_at(LOCAL), wire_name(self._home))
+    async def _place(self, by: Owner, asked: FileOpen) -> tuple[Location, str, str]:
+        """Return the machine that is meant, and the path there: absolute, or below the home folder or
+        (with a process's id) the process's folder, as a node knows them.
+        """
         if asked.place == LOCAL:
-            return _CopyPlace(_at(LOCAL), wire_name(os.path.join(self._home, name_bytes(asked.path))))
+            return HERE, wire_name(os.path.join(self._home, name_bytes(asked.path))), ""
         if asked.place in self._nodes.states():
-            return _CopyPlace(_at(asked.place), asked.path)
+            return Location(kind="node", backend=asked.place), asked.path, ""
         asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
         try:
             process = await self._lookup.find(asked.place, asker)
@@ -204,144 +264,117 @@ class Copies:
         if location.is_elsewhere and not os.path.isabs(folder):
             # Its caller has named no folder, or one below the node's own: the node knows which, and the
             # process by the same id.
-            return _CopyPlace(location, asked.path, process.process_id)
-        return _CopyPlace(location, wire_name(os.path.join(folder, name_bytes(asked.path))))
+            return location, asked.path, process.process_id
+        return location, wire_name(os.path.join(folder, name_bytes(asked.path))), ""
 
-    async def _opened(
-        self, by: Owner, asked: FileOpen, place: _CopyPlace, details: Mapping[str, str | int | bool]
-    ) -> tuple[OpenCopy, Members]:
-        location, path = place.location, place.path
-        if location.is_elsewhere:
-            params = {"path": path, "place": place.process_id or LOCAL, "write": asked.write}
-            answer = await self._nodes.ask_files(location.backend, METHOD_OF[FileOpen], params, b"")
-            opened = OpenCopy(
-                by=by,
-                details=details,
-                writes=asked.write,
-                node=location.backend,
-                there=str(answer["copy"]),
-                path=str(answer["path"]),
-            )
-            return opened, {name: answer[name] for name in _FOUND}
-        root = await self._threads.run(
-            by.principal,
-            lambda: _root_of(place, self._wall, self._open_root, writes=asked.write),
-            unwanted=FileRoot.close,
-        )
-        try:
-            found = await self._threads.run(by.principal, lambda: _shown(root))
-        except BaseException:
-            root.close()
-            raise
-        return OpenCopy(by=by, details=details, writes=asked.write, root=root, path=root.path), found
+    async def _open_there(self, opened: _OpenFile, node: str, path: str, process_id: str) -> Members:
+        """Open it at a node's server."""
+        params = {"path": path, "place": process_id or LOCAL, "write": opened.writes}
+        found = await self._nodes.ask_files(node, METHOD_OF[FileOpen], params, b"")
+        opened.node, opened.there, opened.path = node, found["copy"], found["path"]
+        return {name: found[name] for name in ("entry", "machine", "folders")}
 
-    async def _let_go(self, opened: OpenCopy) -> None:
-        """Close it on its node; what is here is closed by `OpenCopies.close`."""
+    async def _open_here(self, opened: _OpenFile, path: str, container: str | None) -> Members:
+        """Open it on this machine, or in one of its containers."""
+        principal = opened.by.principal
+        opened.threads = self._threads.get(principal) or ThreadPoolExecutor(_THREADS, "files")
+        self._threads[principal] = opened.threads
+
+        def find() -> tuple[FileRoot, Members]:
+            root = _root_of(path, container, self._wall, self._open_root, writes=opened.writes)
+            return root, root.opened()
+
+        root, found = await self._run(opened, find)
+        opened.root, opened.path = root, root.path
+        return found
+
+    async def _run(self, opened: _OpenFile, work: Callable[[], _T]) -> _T:
+        """Return the result of `work`, which blocks.
+
+        Cancelled, it is not begun; what is under way goes on in its thread.
+        """
+        return await asyncio.get_running_loop().run_in_executor(opened.threads, work)
+
+    async def _write(self, opened: _OpenFile, offset: int, work: Callable[[], Members]) -> Members:
+        """Write a piece behind the one before it: several are on their way at once, and the unfinished file
+        has no holes.
+        """
+        deadline = time.monotonic() + _EARLY_S
+        while True:
+            moved = opened.moved
+            found = await self._run(opened, work)
+            if (size := found["size"]) >= offset:
+                opened.moved = asyncio.Event()
+                moved.set()
+                return found
+            hint = "Send the pieces in their order."
+            if offset - size > _EARLY_BYTES:
+                text = "Too many pieces came before those that lie before them."
+                raise LimitExceeded("copy_limit", text, hint=hint)
+            if time.monotonic() > deadline:
+                text = f"Only {size} bytes are there of the {offset} before this piece."
+                raise InvalidState("file_failed", text, hint=hint)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await moved.wait()
+
+    def _use(self, name: str, opened: _OpenFile) -> None:
+        """Note that it is used now.
+
+        Something open holds a descriptor, which keeps a file system mounted: when it has rested, it is
+        closed.
+        """
+        self._open.pop(name, None)
+        self._open[name] = opened
+        if opened.rest is not None:
+            opened.rest.cancel()
+        opened.rest = asyncio.get_running_loop().call_later(_RESTED_S, self._close, name)
+
+    def _make_room(self) -> None:
+        """Close what has rested longest, of the principal that has most, where there is too much."""
+        counts = Counter(one.by.principal for one in self._open.values())
+        principal, most = counts.most_common(1)[0]
+        if most > _MOST_OPEN or counts.total() > _MOST_OPEN_OF_ALL:
+            self._close(next(name for name, one in self._open.items() if one.by.principal == principal))
+
+    def _close(self, name: str) -> None:
+        """Close something here, and have the audit log say so."""
+        opened = self._drop(name)
+        counts = {"bytes_read": opened.read_bytes, "bytes_written": opened.written_bytes}
+        self._events.publish(AuditEvent(what="copied", by=opened.by, details={**opened.details, **counts}))
+
+    def _drop(self, name: str) -> _OpenFile:
+        opened = self._open.pop(name)
+        if opened.rest is not None:
+            opened.rest.cancel()
+        if opened.root is not None:
+            # What its threads still do has descriptors of its own, and what they begin fails with an error.
+            opened.root.close()
+        return opened
+
+    async def _close_there(self, opened: _OpenFile) -> None:
+        """Close it on its node, too."""
         if opened.node:
             with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
                 params = {"copy": opened.there}
                 await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
 
-    async def _ask_node(
-        self, opened: OpenCopy, asked: FileAsked, data: bytes | memoryview
-    ) -> tuple[Members, bytes]:
-        params = {**msgspec.to_builtins(asked), "copy": opened.there}
-        found = dict(await self._nodes.ask_files(opened.node, METHOD_OF[type(asked)], params, data))
-        return found, found.pop("data", b"")
-
-    async def _ask_here(
-        self, opened: OpenCopy, asked: FileAsked, data: bytes | memoryview
-    ) -> tuple[Members, bytes]:
-        root = opened.root
-        if root is None:
-            raise AssertionError("a copy is here or on a node")
-        name, of, run = asked.name, opened.by.principal, self._threads.run
-        match asked:
-            case FileLook():
-                return {"entry": await run(of, lambda: root.look(name))}, b""
-            case FileListing(after=after):
-                return await run(of, lambda: root.list(name, after)), b""
-            case FileRead(offset=offset, limit=limit):
-                return await run(of, lambda: root.read(name, offset, limit))
-            case FileDigest(offset=offset, length=length, key=key):
-                return await run(of, lambda: root.digest(name, offset, length, key=key)), b""
-            case FileWrite():
-                return await self._write(opened, root, asked, data), b""
-            case FileMake():
-                return {"entry": await run(of, lambda: _make(root, asked))}, b""
-            case FileDrop(key=key):
-                await run(of, lambda: root.drop(name, key))
-                return {"done": True}, b""
-            case _:
-                assert_never(asked)
-
-    async def _write(
-        self, opened: OpenCopy, root: FileRoot, asked: FileWrite, data: bytes | memoryview
-    ) -> Members:
-        """Write a piece behind the one before it: several are on their way at once, and the unfinished file
-        has no holes.
-        """
-        deadline = time.monotonic() + _EARLY_S
-        of, run, moved = opened.by.principal, self._threads.run, opened.moved
-
-        def write() -> Members | TooEarly:
-            return root.write(asked.name, asked.key, asked.offset, data, cut=asked.cut)
-
-        with contextlib.ExitStack() as held:
-            is_held = False
-            while isinstance(written := await run(of, write), TooEarly):
-                if time.monotonic() > deadline:
-                    text = f"Only {written.size} bytes are there of the {asked.offset} before this piece."
-                    raise InvalidState("file_failed", text, hint="Send the pieces in their order.")
-                if not is_held:
-                    held.enter_context(self._early.held(asked.copy, len(data)))
-                    is_held = True
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_LOOK_AGAIN_S):
-                        await moved.wait()
-                moved = opened.moved
-        opened.moved.set()
-        opened.moved = asyncio.Event()
-        if (seal := asked.seal) is None:
-            return written
-        entry = await run(of, lambda: root.place(asked.name, asked.key, **msgspec.structs.asdict(seal)))
-        return {"size": entry["size"]}
-
 
 def _root_of(
-    place: _CopyPlace, wall: Wall, open_root: Callable[[str], OtherRoot] | None, *, writes: bool
+    path: str,
+    container: str | None,
+    wall: Wall,
+    open_root: Callable[[str], OtherRoot] | None,
+    *,
+    writes: bool,
 ) -> FileRoot:
-    """Open a place of this machine or of one of its containers. Blocks."""
-    path, container = name_bytes(place.path), place.location.container
+    """Open a path of this machine or of one of its containers. Blocks."""
     if container is None:
-        return FileRoot(path, wall, writes=writes)
+        return FileRoot(name_bytes(path), wall, writes=writes)
     if open_root is None:
         raise InvalidRequest("invalid_params", "This server has no containers.")
     other = open_root(container)
     try:
-        return FileRoot(path, wall, writes=writes, other=other)
+        return FileRoot(name_bytes(path), wall, writes=writes, other=other)
     finally:
         os.close(other.fd)
-
-
-def _shown(root: FileRoot) -> Members:
-    return {"entry": root.look(""), "machine": this_machine(), "folders": root.folders}
-
-
-def _make(root: FileRoot, asked: FileMake) -> Members:
-    seal = asked.seal
-    if asked.kind == "folder" or seal is None:
-        return root.make_folder(asked.name)
-    match asked.kind:
-        case "file":
-            return root.place(asked.name, asked.key, **msgspec.structs.asdict(seal))
-        case "link":
-            return root.make_link(asked.name, asked.target, mtime_ns=seal.mtime_ns)
-        case "settled":
-            return root.settle(asked.name, mode=seal.mode, mtime_ns=seal.mtime_ns)
-        case _:
-            assert_never(asked.kind)
-
-
-def _at(name: str) -> Location:
-    return Location(kind="local" if name == LOCAL else "node", backend=name)

@@ -1,3 +1,3 @@
-"""Files of this machine as copies see them: walked without being led astray, read in pieces, written so that
+"""Files of this machine as callers see them: walked without being led astray, read in pieces, written so that
 none is ever half there.
 """

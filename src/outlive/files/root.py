@@ -1,9 +1,9 @@
-"""`FileRoot`: one file or folder of this machine that is copied, or that a copy is made of. Blocking.
+"""`FileRoot`: one file or folder of this machine that is read or written. Blocking.
 
 Names are text of the wire (`core.file_words`), "" for the root itself. What is given and returned are plain
-values, as they go over the wire. A new file is written beside its place under a name of its own
-(`part_name`), readable by its owner only, and renamed when it is whole, on the disk and compared: under its
-own name it is never there by half.
+values, as they go over the wire (`operations.files`). A new file is written beside its place under a name of
+its own (`part_name`), readable by its owner only, and renamed when it is whole, on the disk and compared:
+under its own name it is never there by half.
 """
 
 import contextlib
@@ -13,12 +13,15 @@ import heapq
 import os
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import (
+    DIGEST_BYTES,
+    PIECE_BYTES,
     FileKind,
     OtherRoot,
     is_part,
@@ -28,9 +31,9 @@ from outlive.core.file_words import (
     shown_name,
     wire_name,
 )
-from outlive.files.identity import folders_around, identity_of
-from outlive.files.walk import SHARED, enter, failure, find, looked_at, opened_again, path_of, reopened
-from outlive.files.wall import Wall
+from outlive.files.walk import SHARED, enter, find, folders_around, looked_at, path_of, reopened
+from outlive.files.wall import Wall, identity_of
+from outlive.kernel.processes import BOOT_ID
 
 Members = Mapping[str, Any]
 _Owner = tuple[int, int] | None  # user and group of what is made; None: this server's
@@ -42,17 +45,7 @@ _PERMISSIONS = 0o777  # of a mode: a copy gets no set-user-ID bit, since its own
 # their own files in it.
 _OF_PLACE = stat.S_ISGID | stat.S_ISVTX
 _OPEN = 0o700  # of a folder that is being filled
-
-
-class TooEarly(NamedTuple):
-    """A piece came before the one that lies before it, and was not written: `size` is how many bytes of the
-    file are there.
-
-    No exception: it is an everyday answer, and the frames of a raised one would keep the piece until cycles
-    are looked for.
-    """
-
-    size: int
+_LINK_KEY = "0" * 16
 
 
 class FileRoot:
@@ -61,12 +54,11 @@ class FileRoot:
 
     Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing`
     for what is not there and `file_failed` for what the operating system refuses, with its words. For one
-    thread at a time, or several.
+    thread at a time, or several. It is closed with its last reference, as a file is.
 
     Attributes:
         path: Where it really lies, as text of the wire: absolute, and without links before the last part.
-        folders: To write: the identities of it and of the folders in which it lies (`files.identity`), the
-            innermost first.
+        folders: To write: the identities of it and of the folders in which it lies, the innermost first.
     """
 
     def __init__(self, path: bytes, wall: Wall, *, writes: bool, other: OtherRoot | None = None) -> None:
@@ -78,6 +70,7 @@ class FileRoot:
             writes: Whether it is to be written.
             other: In which root it lies, where it is not in this machine's; needed only until it is found.
         """
+        self._folder = -1
         self._wall = wall
         self._closing = threading.Lock()
         self._owner = None if other is None else (other.uid, other.gid)
@@ -88,7 +81,7 @@ class FileRoot:
                 self.folders = folders_around(self._folder, self._name, root) if writes else []
                 self.path = wire_name(path_of(self._folder, self._name))
             except BaseException:  # no descriptors are left, as a rule: then this one counts
-                os.close(self._folder)
+                self.close()
                 raise
 
     def close(self) -> None:
@@ -98,19 +91,29 @@ class FileRoot:
                 os.close(self._folder)
                 self._folder = -1
 
-    def look(self, name: str) -> Members | None:
-        """Return what has that name, as `list` shows it; None where nothing has."""
+    __del__ = close
+
+    def ask(self, method: str, data: bytes | memoryview = b"", **members: object) -> Members:
+        """Return the answer to a method about what was opened, by its name and its members on the wire."""
+        return _METHODS[method](self, **members, **({"data": data} if data else {}))
+
+    def opened(self) -> Members:
+        """Return what is said of it when it was opened: `entry`, `machine`, `folders`."""
+        return {**self.look(), "machine": _this_machine(), "folders": self.folders}
+
+    def look(self, name: str = "") -> Members:
+        """Return what has that name as `entry`, None where nothing has."""
         try:
             with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
-                return _entry(name, fd, found)
+                return {"entry": _entry(name, fd, found)}
         except InvalidState as error:
             if error.code == "file_missing":
-                return None
+                return {"entry": None}
             raise
 
-    def list(self, name: str, after: str) -> Members:
-        """Return the entries of a folder behind the name `after`, in the order of their bytes: `entries`, and
-        whether there are `more`.
+    def list(self, name: str = "", after: str = "") -> Members:
+        """Return the entries of a folder behind the name `after`, in the order of their bytes, and `after`
+        which the next ones come.
 
         Unfinished files, and what goes meanwhile, are left out.
         """
@@ -129,8 +132,8 @@ class FileRoot:
             "after": wire_name(page[PAGE - 1]) if len(page) > PAGE else None,
         }
 
-    def read(self, name: str, offset: int, limit: int) -> tuple[Members, bytes]:
-        """Return a piece of a regular file, and what it is then: `size`, `mtime_ns`, `identity`.
+    def read(self, name: str = "", offset: int = 0, limit: int = PIECE_BYTES) -> Members:
+        """Return a piece of a regular file as `data`, and what the file is then.
 
         Nothing at its end.
 
@@ -142,175 +145,232 @@ class FileRoot:
             data = os.pread(fd, limit, offset)
             found = os.fstat(fd)
         known = {"size": found.st_size, "mtime_ns": found.st_mtime_ns, "identity": identity_of(found)}
-        return known, data
+        return {**known, "data": data}
 
-    def digest(self, name: str, offset: int, length: int, *, key: str) -> Members:
+    def digest(self, name: str = "", offset: int = 0, length: int = DIGEST_BYTES, key: str = "") -> Members:
         """Return the SHA-256 of a stretch of a file, how many bytes it really has, and the file's size.
 
         With a `key` it is the unfinished file of that name, with a size of 0 where there is none; what is
         said of it is on the disk.
         """
-        with self._regular(name, key) as fd:
-            if fd < 0:
-                return {"size": 0, "length": 0, "sha256": hashlib.sha256().hexdigest()}
-            if key and length:
-                os.fdatasync(fd)
-            hashed, done = hashlib.sha256(), 0
-            while done < length and (piece := os.pread(fd, min(_HASHED_BYTES, length - done), offset + done)):
-                hashed.update(piece)
-                done += len(piece)
-            return {"size": os.fstat(fd).st_size, "length": done, "sha256": hashed.hexdigest()}
+        try:
+            with self._regular(name, key) as fd:
+                if key and length:
+                    os.fdatasync(fd)
+                sha256, done = _sha256(fd, offset, length)
+                return {"size": os.fstat(fd).st_size, "length": done, "sha256": sha256}
+        except InvalidState as error:
+            if not key or error.code != "file_missing":
+                raise
+            return {"size": 0, "length": 0, "sha256": hashlib.sha256().hexdigest()}
 
     def write(
-        self, name: str, key: str, offset: int, data: bytes | memoryview, *, cut: bool
-    ) -> Members | TooEarly:
+        self,
+        name: str,
+        key: str,
+        offset: int = 0,
+        data: bytes | memoryview = b"",
+        *,
+        cut: bool = False,
+        seal: Members | None = None,
+    ) -> Members:
         """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same.
 
-        Return its `size`.
+        Return its `size`. Less than the offset: what lies before the piece is not there, and nothing was
+        written.
 
-        With `cut`, what is there from `offset` on goes before. `TooEarly`: what lies before the piece is not
-        there yet.
+        With `cut`, what is there from `offset` on goes before. With `seal` it gets its name.
         """
         with self._at(name) as (folder, last):
-            self._wall.check_name(folder, last)
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
+            if not offset:
+                self._wall.check_made(folder, last)
+            fd = self._part(folder, last, key, os.O_CREAT)
             try:
-                _check_part(fd, folder, last, self._wall, owner=self._owner)
                 size = os.fstat(fd).st_size
                 if size < offset:
-                    return TooEarly(size)
+                    return {"size": size}
                 if cut and size > offset:
                     os.ftruncate(fd, offset)
                 view, at = memoryview(data), offset
                 while view:
                     written = os.pwrite(fd, view, at)
                     view, at = view[written:], at + written
-                return {"size": os.fstat(fd).st_size}
+                size = os.fstat(fd).st_size
             finally:
                 os.close(fd)
+            if seal is not None:
+                self._place(folder, last, name, key=key, **seal)
+            return {"size": size}
 
-    def place(
-        self, name: str, key: str, *, size: int, sha256: str | None, mode: int, mtime_ns: int
+    def make(
+        self,
+        name: str = "",
+        kind: str = "folder",
+        key: str = "",
+        seal: Members | None = None,
+        target: str = "",
     ) -> Members:
-        """Give an unfinished file its name, replacing a file or link that has it: now it is whole.
+        """Make a folder or link, give an unfinished file its name, or what is there mode and time; return its
+        `entry` (`operations.files.FileMake`).
 
-        Args:
-            name: Its name.
-            key: Which unfinished one; repeated, when it is there already under its name, nothing is done.
-            size: How many bytes it must have.
-            sha256: And which SHA-256, None where its stretches were compared already.
-            mode: Its permissions.
-            mtime_ns: When it was changed.
+        Only its owner sees into a new folder until it is settled.
+        """
+        with self._at(name) as (folder, last):
+            if kind == "folder" or seal is None:
+                self._make_folder(folder, last, name)
+            elif kind == "file":
+                self._place(folder, last, name, key=key, **seal)
+            elif kind == "link":
+                self._make_link(folder, last, name, target, seal["mtime_ns"])
+            else:
+                self._settle(folder, last, name, seal["mode"], seal["mtime_ns"])
+            with looked_at(folder, last, self._wall) as (fd, found):
+                return {"entry": _entry(name, fd, found)}
+
+    def drop(self, name: str, key: str) -> Members:
+        """Remove an unfinished file, if there is one."""
+        with self._at(name) as (folder, last), contextlib.suppress(FileNotFoundError):
+            os.unlink(part_name(last, key), dir_fd=folder)
+        return {"done": True}
+
+    def _make_folder(self, folder: int, last: bytes, name: str) -> None:
+        """Make a folder, or open one that is there for its owner."""
+        self._wall.check_made(folder, last, as_folder=True)
+        is_new = False
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(last, _OPEN, dir_fd=folder)
+            is_new = True
+        with looked_at(folder, last, self._wall) as (fd, found):
+            _check_kind(found, name, "folder")
+            path = f"/proc/self/fd/{fd}"
+            if is_new:
+                _give(path, self._owner)
+            if found.st_mode & _OPEN != _OPEN:
+                os.chmod(path, stat.S_IMODE(found.st_mode) | _OPEN)
+
+    def _make_link(self, folder: int, last: bytes, name: str, target: str, mtime_ns: int) -> None:
+        """Make a symbolic link, in the place of a file or link."""
+        self._check_replaced(folder, last, name)
+        part = part_name(last, _LINK_KEY)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part, dir_fd=folder)
+        os.symlink(name_bytes(target), part, dir_fd=folder)
+        _give(part, self._owner, dir_fd=folder)
+        os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
+        os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def _settle(self, folder: int, last: bytes, name: str, mode: int, mtime_ns: int) -> None:
+        """Give a folder or file its permissions and time."""
+        with looked_at(folder, last, self._wall) as (fd, found):
+            _check_kind(found, name, "file", "folder")
+            path, kept, of_place = f"/proc/self/fd/{fd}", _PERMISSIONS, 0
+            if stat.S_ISDIR(found.st_mode):
+                kept, of_place = _PERMISSIONS | stat.S_ISVTX, found.st_mode & _OF_PLACE
+            os.chmod(path, (mode & kept) | of_place)
+            os.utime(path, ns=(mtime_ns, mtime_ns))
+
+    def _place(
+        self,
+        folder: int,
+        last: bytes,
+        name: str,
+        *,
+        key: str,
+        size: int,
+        sha256: str | None,
+        mode: int,
+        mtime_ns: int,
+    ) -> None:
+        """Give an unfinished file its name, in the place of a file or link: now it is whole.
+
+        Repeated, when it is there already under its name, nothing is done. Without a SHA-256 its stretches
+        were compared already.
 
         Raises:
             InvalidState: `file_changed`: it is not what was meant to be copied; it is removed.
         """
-        with self._at(name) as (folder, last):
-            _check_replaced(folder, last, name, self._wall)
-            part = part_name(last, key)
-            try:
-                fd = os.open(part, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-            except FileNotFoundError:
-                entry = self.look(name)
-                if entry is not None and (entry["size"], entry["mtime_ns"]) == (size, mtime_ns):
-                    return entry
-                raise
-            try:
-                _check_part(fd, folder, last, self._wall, owner=self._owner)
-                if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd) != sha256):
-                    os.unlink(part, dir_fd=folder)
-                    text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
-                    raise InvalidState("file_changed", text)
-                _give(fd, self._owner)
-                os.utime(fd, ns=(mtime_ns, mtime_ns))
-                os.fsync(fd)
-                os.fchmod(fd, mode & _PERMISSIONS)
-                os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
-                found = os.fstat(fd)
-            finally:
-                os.close(fd)
-            _sync_folder(folder)
-            return _entry(name, -1, found)
-
-    def make_folder(self, name: str) -> Members:
-        """Make a folder that is filled from now on, or take one that is there.
-
-        Only its owner sees into a new one until `settle`.
-        """
-        with self._at(name) as (folder, last):
-            self._wall.check_name(folder, last)
-            is_new = False
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(last, _OPEN, dir_fd=folder)
-                is_new = True
-                _sync_folder(folder)
-            with looked_at(folder, last, self._wall) as (fd, found):
-                _check_kind(found, name, "folder")
-                if is_new:
-                    _give(f"/proc/self/fd/{fd}", self._owner)
-                if found.st_mode & _OPEN != _OPEN:
-                    os.chmod(f"/proc/self/fd/{fd}", stat.S_IMODE(found.st_mode) | _OPEN)
-                return _entry(name, fd, os.fstat(fd))
-
-    def make_link(self, name: str, target: str, *, mtime_ns: int) -> Members:
-        """Make a symbolic link, in the place of a file or link of that name."""
-        with self._at(name) as (folder, last):
-            _check_replaced(folder, last, name, self._wall)
-            part = part_name(last, "0" * 16)
-            with contextlib.suppress(FileNotFoundError):
+        self._check_replaced(folder, last, name)
+        try:
+            fd = self._part(folder, last, key)
+        except FileNotFoundError:
+            with looked_at(folder, last, self._wall) as (_, found):
+                if (found.st_size, found.st_mtime_ns) == (size, mtime_ns):
+                    return
+            raise
+        part = part_name(last, key)
+        try:
+            if os.fstat(fd).st_size != size or (sha256 is not None and _sha256(fd, 0, size)[0] != sha256):
                 os.unlink(part, dir_fd=folder)
-            os.symlink(name_bytes(target), part, dir_fd=folder)
-            _give(part, self._owner, dir_fd=folder)
-            os.utime(part, ns=(mtime_ns, mtime_ns), dir_fd=folder, follow_symlinks=False)
+                text = f"{shown_name(name) or 'The file'} did not arrive as it was sent."
+                raise InvalidState("file_changed", text)
+            _give(fd, self._owner)
+            os.utime(fd, ns=(mtime_ns, mtime_ns))
+            os.fsync(fd)
+            os.fchmod(fd, mode & _PERMISSIONS)
             os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
-            _sync_folder(folder)
-        return self.look(name) or {}
+        finally:
+            os.close(fd)
 
-    def settle(self, name: str, *, mode: int, mtime_ns: int) -> Members:
-        """Give a folder or file that is there its permissions and time."""
-        with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
-            _check_kind(found, name, "file", "folder")
-            path = f"/proc/self/fd/{fd}"
-            if stat.S_ISDIR(found.st_mode):
-                os.chmod(path, (mode & (_PERMISSIONS | stat.S_ISVTX)) | (found.st_mode & _OF_PLACE))
-            else:
-                os.chmod(path, mode & _PERMISSIONS)
-            os.utime(path, ns=(mtime_ns, mtime_ns))
-            return _entry(name, fd, os.fstat(fd))
+    def _part(self, folder: int, last: bytes, key: str, flags: int = 0) -> int:
+        """Return an unfinished file, opened.
 
-    def drop(self, name: str, key: str) -> None:
-        """Remove an unfinished file, if there is one."""
-        with self._at(name) as (folder, last):
-            part = part_name(last, key)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(part, dir_fd=folder)
+        What has its name and is none of ours is refused: a FIFO, a file of another user, one with a second
+        name.
+        """
+        flags |= os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(part_name(last, key), flags, 0o600, dir_fd=folder)
+        found = os.fstat(fd)
+        # Given away already, where a server was killed before it had renamed it.
+        is_own = found.st_uid in {os.geteuid(), *(() if self._owner is None else self._owner[:1])}
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and is_own:
+            return fd
+        os.close(fd)
+        text = "something else has the name of its unfinished file"
+        raise InvalidState("file_failed", f"{shown_name(wire_name(last))} cannot be written: {text}.")
+
+    def _check_replaced(self, folder: int, last: bytes, name: str) -> None:
+        """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
+        self._wall.check_made(folder, last)
+        try:
+            with looked_at(folder, last, self._wall) as (_, found):
+                _check_kind(found, name, "file", "link")
+        except InvalidState as error:
+            if error.code != "file_missing":
+                raise
 
     @contextmanager
     def _at(self, name: str) -> Iterator[tuple[int, bytes]]:
         parts = [self._name, *parts_of(name)]
-        with _said(name), contextlib.ExitStack() as stack:
+        with _said(name):
             with self._closing:  # while it is open: its number could else become another folder's
-                folder = stack.enter_context(opened_again(self._folder))
-            yield stack.enter_context(enter(folder, parts, self._wall))
+                folder = os.dup(self._folder)
+            with enter(folder, parts, self._wall) as found:
+                yield found
 
     @contextmanager
     def _regular(self, name: str, key: str = "") -> Iterator[int]:
-        """Give a regular file, opened to be read; -1 for an unfinished one that is not there."""
+        """Give a regular file, opened to be read; with a `key` the unfinished one."""
         with self._at(name) as (folder, last):
-            fd = -1
-            try:
-                with looked_at(folder, part_name(last, key) if key else last, self._wall) as (path, found):
-                    _check_kind(found, name, "file")
-                    fd = reopened(path, os.O_RDONLY)
-            except InvalidState as error:
-                if not (key and error.code == "file_missing"):
-                    raise
+            with looked_at(folder, part_name(last, key) if key else last, self._wall) as (path, found):
+                _check_kind(found, name, "file")
+                fd = reopened(path, os.O_RDONLY)
             try:
                 yield fd
             finally:
-                if fd >= 0:
-                    os.close(fd)
+                os.close(fd)
+
+
+_METHODS: Mapping[str, Callable[..., Members]] = MappingProxyType(
+    {
+        "file_look": FileRoot.look,
+        "file_list": FileRoot.list,
+        "file_read": FileRoot.read,
+        "file_digest": FileRoot.digest,
+        "file_write": FileRoot.write,
+        "file_make": FileRoot.make,
+        "file_drop": FileRoot.drop,
+    }
+)
 
 
 def _entry_of(folder: int, name: bytes) -> Members | None:
@@ -337,40 +397,15 @@ def _give(made: int | bytes | str, owner: _Owner, *, dir_fd: int | None = None) 
             os.chown(made, *owner, dir_fd=dir_fd, follow_symlinks=dir_fd is None)
 
 
-def _check_part(fd: int, folder: int, last: bytes, wall: Wall, *, owner: _Owner) -> None:
-    """Refuse what has an unfinished file's name and is none of ours: a FIFO, a file of another user, one with
-    a second name.
-    """
-    found = os.fstat(fd)
-    wall.check(fd, found, parent=folder, name=last)
-    # Given away already, where a server was killed before it had renamed it.
-    is_own = found.st_uid in {os.geteuid(), *(() if owner is None else owner[:1])}
-    if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or not is_own:
-        text = (
-            f"{shown_name(wire_name(last))} cannot be written: something else has the name of its "
-            "unfinished file."
-        )
-        raise InvalidState("file_failed", text)
-
-
-def _check_replaced(folder: int, last: bytes, name: str, wall: Wall) -> None:
-    """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
-    wall.check_replaced(folder, last)
-    try:
-        with looked_at(folder, last, wall) as (_, found):
-            _check_kind(found, name, "file", "link")
-    except InvalidState as error:
-        if error.code != "file_missing":
-            raise
-
-
 @contextmanager
 def _said(name: str) -> Iterator[None]:
     """Turn what the operating system refuses into our errors, about that name."""
     try:
         yield
     except OSError as error:
-        raise failure(error, name) from error
+        code = "file_missing" if error.errno in {errno.ENOENT, errno.ENOTDIR} else "file_failed"
+        text = f"{shown_name(name)}: {error.strerror or 'it cannot be used'}."
+        raise InvalidState(code, text) from error
 
 
 def _kind(found: os.stat_result) -> FileKind:
@@ -414,21 +449,20 @@ def _entry(name: str, fd: int, found: os.stat_result) -> Members:
     }
 
 
-def _sha256(fd: int) -> str:
-    hashed, at = hashlib.sha256(), 0
-    while piece := os.pread(fd, _HASHED_BYTES, at):
+def _sha256(fd: int, offset: int, length: int) -> tuple[str, int]:
+    """Return the SHA-256 of a stretch of a file, and how many bytes it really has."""
+    hashed, done = hashlib.sha256(), 0
+    while done < length and (piece := os.pread(fd, min(_HASHED_BYTES, length - done), offset + done)):
         hashed.update(piece)
-        at += len(piece)
-    return hashed.hexdigest()
+        done += len(piece)
+    return hashed.hexdigest(), done
 
 
-def _sync_folder(folder: int) -> None:
-    """Have the names in a folder on the disk; some file systems have no such call (EINVAL)."""
-    opened = reopened(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(opened)
-    except OSError as error:
-        if error.errno not in {errno.EINVAL, errno.EROFS}:
-            raise
-    finally:
-        os.close(opened)
+def _this_machine() -> str:
+    """Return which kernel it is whose identities are compared.
+
+    That is one boot: containers share it with their host, and their device and inode numbers are the host's,
+    too. Machines that were cloned while they ran share it as well, until they boot: there a folder could be
+    taken for its twin.
+    """
+    return hashlib.sha256(f"{BOOT_ID}\n".encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
 """From a path to an open folder and a name in it: `find` for what a caller has named, `enter` for what lies
-below it. Blocking.
+below it, `folders_around` for the way up. Blocking.
 
 What a caller names may lead over symbolic links, as every path does. Below it none is followed: each part is
 opened by itself, without following it, from the folder before it, so that a folder that is swapped for a link
@@ -9,16 +9,16 @@ Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before
 opening a device or a FIFO may do something, or wait.
 """
 
-import errno
+import contextlib
 import os
 import stat
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from outlive.core.errors import InvalidState, OutliveError
+from outlive.core.errors import InvalidState
 from outlive.core.file_words import shown_name, wire_name
-from outlive.files.wall import Wall
+from outlive.files.wall import Wall, identity_of
 
 _PATH = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _PATH | os.O_DIRECTORY
@@ -43,51 +43,80 @@ def find(path: bytes, wall: Wall, *, keeps_link: bool, root: int = -1) -> tuple[
 
     Raises:
         AccessDenied: `path_refused`.
-        InvalidState: `file_missing`: a part before the last is not there, or is no folder.
-        OSError: It cannot be looked at, or leads over a link that another user has made in a folder of all
-        users.
+        InvalidState: `file_missing`: a part before the last is not there, or is no folder; `file_failed`: it
+            leads over a link that another user has made in a folder of all users.
+        OSError: It cannot be looked at.
     """
-    return _walk(_begin(root), _split(path), wall, keeps_link=keeps_link, root=root)
-
-
-def _walk(folder: int, names: list[bytes], wall: Wall, *, keeps_link: bool, root: int) -> tuple[int, bytes]:
-    """Go on from an opened folder, in whose place the one comes that is returned."""
-    name, parts, links = b".", deque(names), 0
-    try:
-        while parts:
-            part = parts.popleft()
-            if name != b".":
-                folder, name = _go_on(folder, name, wall), b"."
-            if part == b"..":
-                if root < 0 or not os.path.samestat(os.fstat(folder), os.fstat(root)):
-                    folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
-                continue
-            target = _link_at(folder, part)
-            # A link is followed unless it is the last part and is meant itself.
-            if target is not None and (parts or not keeps_link or _is_folder(folder, part, wall, root)):
+    folder, name, parts, links = _begin(root), b".", deque(_split(path)), 0
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: os.close(folder))
+        link: tuple[int, bytes] | None = None  # at the end: its folder, and its name
+        try:
+            while parts:
+                part = parts.popleft()
+                if name != b".":
+                    folder, name = _go_on(folder, name, wall), b"."
+                if part == b"..":
+                    if root < 0 or not os.path.samestat(os.fstat(folder), os.fstat(root)):
+                        folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
+                    continue
+                target = _link_at(folder, part)
+                if target is None:
+                    name = part
+                    continue
+                if keeps_link and not parts and link is None:
+                    link = os.dup(folder), part
+                    stack.callback(os.close, link[0])
                 links += 1
-                _check_count(links)
-                target = _followed(folder, part)
+                if links > _MOST_LINKS:
+                    raise _missing(part)
                 if target.startswith(b"/"):
                     folder = _moved(folder, _begin(root))
                 parts.extendleft(reversed(_split(target)))
-                continue
-            name = part
-    except BaseException:
-        os.close(folder)
-        raise
-    return folder, name
+            is_meant = link is None or _is_folder(folder, name)
+        except InvalidState as error:
+            if link is None or error.code != "file_missing":
+                raise
+            is_meant = False
+        if link is None or is_meant:
+            return os.dup(folder), name
+        return os.dup(link[0]), link[1]
+
+
+def folders_around(folder: int, name: bytes, root: int) -> list[str]:
+    """Return the identities of what has a name in an opened folder, if it is a folder, and of all in which it
+    lies, the innermost first.
+
+    Each one is asked where it lies (`..`): no path has to be read, and a mount or link that led here changes
+    nothing.
+
+    Args:
+        folder: The folder, opened; b"." is its own name.
+        name: What is in it, or will be.
+        root: The folder above which nothing is looked at, opened; below 0 it is `/`.
+    """
+    top = "" if root < 0 else identity_of(os.fstat(root))
+    found = []
+    if name != b"." and _is_folder(folder, name):
+        found.append(identity_of(os.stat(name, dir_fd=folder, follow_symlinks=False)))
+    below, current = "", os.dup(folder)
+    try:
+        while (here := identity_of(os.fstat(current))) != below:  # what lies above `/` is itself
+            found.append(here)
+            if here == top:
+                break
+            below, current = here, _moved(current, os.open(b"..", _FOLDER, dir_fd=current))
+    except (PermissionError, FileNotFoundError):  # this user may not look any further, or it was removed
+        pass
+    finally:
+        os.close(current)
+    return found
 
 
 def path_of(folder: int, name: bytes) -> bytes:
     """Return the absolute path of what has a name in an opened folder, as it is called at this moment."""
     around = os.readlink(f"/proc/self/fd/{folder}").encode(errors="surrogateescape")
     return around if name == b"." else os.path.join(around, name)
-
-
-def _check_count(links: int) -> None:
-    if links > _MOST_LINKS:
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
 def _split(path: bytes) -> list[bytes]:
@@ -106,7 +135,7 @@ def _go_on(folder: int, name: bytes, wall: Wall) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise _missing(name) from None
     try:
-        wall.check(new, os.fstat(new), parent=folder, name=name)
+        wall.check(new, os.fstat(new))
     except BaseException:
         os.close(new)
         raise
@@ -114,57 +143,36 @@ def _go_on(folder: int, name: bytes, wall: Wall) -> int:
 
 
 def _link_at(folder: int, name: bytes) -> bytes | None:
-    """Return where a link leads, None where that name is none."""
-    try:
-        return os.readlink(name, dir_fd=folder)
-    except OSError as error:
-        # EINVAL: it is no link (readlink(2)). What is missing is found out by the next step.
-        if error.errno in {errno.EINVAL, errno.ENOENT}:
-            return None
-        raise
-
-
-def _followed(folder: int, name: bytes) -> bytes:
-    """Return where a link leads that this user may follow.
+    """Return where a link leads that this user may follow, None where that name is none.
 
     The link is read step by step here, so fs.protected_symlinks (proc(5), proc_sys_fs(5)) does not see it
     followed: the same is decided here, about the link that is read.
 
     Raises:
-        OSError: EACCES: another user has made it in a folder where all users may.
+        InvalidState: `file_failed`: another user has made it in a folder where all users may.
     """
-    link = os.open(name, _PATH, dir_fd=folder)
     try:
-        owner, around = os.fstat(link).st_uid, os.fstat(folder)
-        is_foreign = owner not in {os.geteuid(), around.st_uid}
+        link = os.open(name, _PATH, dir_fd=folder)
+    except FileNotFoundError:  # the next step says so
+        return None
+    try:
+        found, around = os.fstat(link), os.fstat(folder)
+        if not stat.S_ISLNK(found.st_mode):
+            return None
+        is_foreign = found.st_uid not in {os.geteuid(), around.st_uid}
         if is_foreign and around.st_mode & SHARED == SHARED:
-            raise OSError(errno.EACCES, "a link of another user's, in a folder where all may make some")
+            text = "It leads over a link of another user's, in a folder where all may make some."
+            raise InvalidState("file_failed", text)
         return os.readlink(b"", dir_fd=link)
     finally:
         os.close(link)
 
 
-def _is_folder(folder: int, link: bytes, wall: Wall, root: int) -> bool:
-    """Return whether a link leads to a folder."""
-    if root < 0:
-        try:
-            return stat.S_ISDIR(os.stat(link, dir_fd=folder).st_mode)
-        except OSError:
-            return False
+def _is_folder(folder: int, name: bytes) -> bool:
     try:
-        around, name = _walk(os.dup(folder), [link], wall, keeps_link=False, root=root)
-    except InvalidState:
-        return False
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            return False
-        raise
-    try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=around, follow_symlinks=False).st_mode)
+        return stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
-    finally:
-        os.close(around)
 
 
 def _begin(root: int) -> int:
@@ -173,26 +181,16 @@ def _begin(root: int) -> int:
 
 
 @contextmanager
-def opened_again(folder: int) -> Iterator[int]:
-    """Give a second descriptor of an opened folder while the block runs."""
-    second = os.dup(folder)
-    try:
-        yield second
-    finally:
-        os.close(second)
-
-
-@contextmanager
 def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, bytes]]:
     """Give the folder in which the last of `parts` lies, opened while the block runs, and its name.
 
-    No link is followed.
+    No link is followed. The descriptor that it begins with is closed.
 
     Raises:
         AccessDenied: `path_refused`.
         InvalidState: `file_missing`: a part before the last is not there, or is no folder (any more).
     """
-    current, name = os.dup(folder), b"."
+    current, name = folder, b"."
     try:
         for part in parts:
             if name != b".":
@@ -217,7 +215,7 @@ def looked_at(folder: int, name: bytes, wall: Wall) -> Iterator[tuple[int, os.st
         raise _missing(name) from None
     try:
         found = os.fstat(fd)
-        wall.check(fd, found, parent=folder, name=name)
+        wall.check(fd, found)
         yield fd, found
     finally:
         os.close(fd)
@@ -228,14 +226,6 @@ def reopened(fd: int, flags: int) -> int:
     by now.
     """
     return os.open(f"/proc/self/fd/{fd}", flags | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-
-
-def failure(error: OSError, what: str) -> OutliveError:
-    """Return the error for what the operating system says; `what` is text of the wire."""
-    reason = error.strerror or "it cannot be used"
-    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
-        return InvalidState("file_missing", f"{shown_name(what)}: {reason}.")
-    return InvalidState("file_failed", f"{shown_name(what)}: {reason}.")
 
 
 def _missing(name: bytes) -> InvalidState:

@@ -1,5 +1,5 @@
-"""What no copy reads or writes: `Wall` knows outlive's own folder and files by what they are, whatever name
-leads there.
+"""Files that no caller reads or writes: `Wall` knows outlive's own folder and files by what they are,
+whatever name leads there.
 
 A file is recognized by its device and inode, so links, other mounts and hard links change nothing. Blocking.
 """
@@ -9,13 +9,9 @@ import ctypes
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 from outlive.core.errors import AccessDenied
-from outlive.core.values import dataclass
-
-_Identity = tuple[int, int]
 
 _HINT = "Copy what your programs write; outlive's own files are handled by outlive (`outlive backup`)."
 # statfs(2), f_type. What lies there is no file: a link in /proc leads into other processes, and reading may
@@ -34,77 +30,65 @@ _KERNELS_OWN = frozenset(
         0xCAFE4A11,  # bpf
     }
 )
-_MOST_LINKS = 40  # as the kernel follows (path_resolution(7))
 # A file system's clock runs behind by a tick of some milliseconds; in this second the folders are looked at
 # each time.
 _COARSE_NS = 1_000_000_000
-_REMEMBERED_S = 60.0  # should a clock be set back
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
+
+
+def identity_of(found: os.stat_result) -> str:
+    """Return what a file or folder is called by the kernel that has it: the same under every name, for as
+    long as it is there.
+    """
+    return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
 class Wall:
     """Refuses outlive's own files, and file systems that are the kernel's."""
 
-    def __init__(self, folders: Sequence[str] = (), files: Sequence[str] = ()) -> None:
-        self._folders = tuple(folders)
-        self._files = tuple(files)
-        self._known_inside = _Inside()
+    def __init__(self, own: Sequence[str] = ()) -> None:
+        """Take outlive's own folders and files, which need not exist."""
+        self._own = tuple(map(os.fsencode, own))
+        # The files in our folders: all of those whose ctime is before that number of nanoseconds.
+        self._inside: tuple[frozenset[str], int] = frozenset(), -(2**63)
         self._known_device = -1  # the last one that was looked at, and is no kernel's
 
-    def check(self, fd: int, found: os.stat_result, *, parent: int, name: bytes) -> None:
-        """Let an opened file or folder pass.
-
-        Args:
-            fd: It, opened with O_PATH or otherwise.
-            found: What fstat says of it.
-            parent: The folder in which it was found, opened,
-            name: under this name.
+    def check(self, fd: int, found: os.stat_result) -> None:
+        """Let an opened file or folder pass; `found` is what fstat says of it.
 
         Raises:
             AccessDenied: `path_refused`.
         """
         if found.st_dev != self._known_device and not stat.S_ISLNK(found.st_mode):
             if _file_system(fd) in _KERNELS_OWN:
-                text = f"What lies in {_path_of(fd)} is no file: the kernel makes it up."
+                text = (
+                    f"What lies in {os.readlink(f'/proc/self/fd/{fd}')} is no file: the kernel makes it up."
+                )
                 raise AccessDenied("path_refused", text)
             self._known_device = found.st_dev
-        if _identity(found) in self._closed():
-            raise _refusal()
-        self.check_name(parent, name)
-        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and self._is_linked(found):
+        if any(identity == identity_of(found) for identity in self._identities()) or self._is_linked(found):
             raise _refusal()
 
-    def check_name(self, parent: int, name: bytes) -> None:
-        """Let a name pass under which something will be found, or made.
+    def check_made(self, parent: int, name: bytes, *, as_folder: bool = False) -> None:
+        """Let a name pass in an opened folder under which a file, link or folder will be made.
 
         Raises:
-            AccessDenied: `path_refused`: it is a file or folder of outlive's, whether it exists or not.
+            AccessDenied: `path_refused`: it is outlive's own, whether it exists or not; or it is a file or
+            link over whose name the way to that leads, so that it would lead elsewhere.
         """
-        for path in (*self._folders, *self._files):
-            folder, own = os.path.split(path)
-            if os.fsencode(own) == name and _same(folder, parent):
-                raise _refusal()
+        here = identity_of(os.fstat(parent))
+        for own in self._own:
+            last = os.path.split(own)
+            for folder, part in {last} if as_folder else _steps(own, set()):
+                with contextlib.suppress(OSError):
+                    if part == name and identity_of(os.stat(folder)) == here:
+                        raise _refusal()
 
-    def check_replaced(self, parent: int, name: bytes) -> None:
-        """Let a name pass under which a file or link will be made, in the place of what has it.
-
-        Raises:
-            AccessDenied: `path_refused`: the way to what is outlive's leads over this name, so that it would
-            lead elsewhere.
-        """
-        here = _identity(os.fstat(parent))
-        for folder in _folders_before(name, (*self._folders, *self._files)):
+    def _identities(self) -> Iterator[str]:
+        for path in self._own:
             with contextlib.suppress(OSError):
-                if _identity(os.stat(folder)) == here:
-                    raise _refusal()
-
-    def _closed(self) -> set[_Identity]:
-        found = set()
-        for path in (*self._folders, *self._files):
-            with contextlib.suppress(OSError):
-                found.add(_identity(os.stat(path)))
-        return found
+                yield identity_of(os.stat(path))
 
     def _is_linked(self, found: os.stat_result) -> bool:
         """Tell whether a file with several names has one of them in a folder of ours.
@@ -113,83 +97,41 @@ class Wall:
         there is remembered. A new name changes a file's ctime (link(2)): for one whose ctime is older, what
         is remembered is the truth.
         """
-        known = self._known_inside
-        age_s = time.monotonic() - known.looked_at
-        if found.st_ctime_ns >= known.until_ns or age_s > _REMEMBERED_S:
-            known = self._known_inside = _look_inside(self._folders)
-        return _identity(found) in known.files
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink < 2:
+            return False
+        if found.st_ctime_ns >= self._inside[1]:
+            begun_ns = time.time_ns()
+            self._inside = frozenset(_inside(self._own)), begun_ns - _COARSE_NS
+        return identity_of(found) in self._inside[0]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Inside:
-    """What lies in folders of ours: right for files whose ctime is before `until_ns`; `looked_at` is
-    monotonic, in seconds.
-    """
-
-    files: frozenset[_Identity] = frozenset()
-    until_ns: int = -(2**63)
-    looked_at: float = 0.0
-
-
-def _look_inside(folders: Sequence[str]) -> _Inside:
-    begun_ns, looked_at = time.time_ns(), time.monotonic()
-    files: set[_Identity] = set()
-    for folder in folders:
-        with contextlib.suppress(OSError):
-            device = os.stat(folder).st_dev
-            files.update((device, inode) for inode in _inodes(folder))
-    return _Inside(files=frozenset(files), until_ns=begun_ns - _COARSE_NS, looked_at=looked_at)
-
-
-def _folders_before(name: bytes, paths: Sequence[str]) -> set[bytes]:
-    """Return the folders in which the way along one of these paths leads over that name, as real paths.
+def _steps(path: bytes, seen: set[tuple[bytes, bytes]]) -> set[tuple[bytes, bytes]]:
+    """Add to `seen` each folder, as a real path, and the name in it over which the way along a path leads.
 
     Parts of the links on the way count, too; what is missing ends no way, since it may be made later.
     """
-    seen: set[tuple[bytes, bytes]] = set()
-    for path in paths:
-        folder, parts, links = b"/", deque(os.path.abspath(os.fsencode(path)).split(b"/")), 0
-        while parts:
-            part = parts.popleft()
-            if part in {b"", b"."}:
-                continue
-            if part == b"..":
-                folder = os.path.dirname(folder)
-                continue
-            seen.add((folder, part))
-            try:
-                target = os.readlink(os.path.join(folder, part))
-            except OSError:
-                folder = os.path.join(folder, part)
-                continue
-            links += 1
-            if links > _MOST_LINKS:
-                break
-            if target.startswith(b"/"):
-                folder = b"/"
-            parts.extendleft(reversed(target.split(b"/")))
-    return {folder for folder, part in seen if part == name}
+    before, part = os.path.split(path)
+    if before != path:
+        _steps(before, seen)
+    step = os.path.realpath(before), part
+    if part not in {b"", b".", b".."} and step not in seen:
+        seen.add(step)
+        with contextlib.suppress(OSError):
+            _steps(os.path.join(step[0], os.readlink(path)), seen)
+    return seen
 
 
-def _inodes(folder: str) -> Iterator[int]:
-    """Yield the inodes of all that is in a folder; what goes meanwhile is left out."""
-    waiting = [folder]
+def _inside(folders: Sequence[bytes]) -> Iterator[str]:
+    """Yield the identities of all files in these folders; what goes meanwhile is left out."""
+    waiting = list(folders)
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
-                yield entry.inode()
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-
-
-def _identity(found: os.stat_result) -> _Identity:
-    return found.st_dev, found.st_ino
-
-
-def _same(folder: str, fd: int) -> bool:
-    with contextlib.suppress(OSError):
-        return _identity(os.stat(folder)) == _identity(os.fstat(fd))
-    return False
+                else:
+                    with contextlib.suppress(OSError):
+                        yield identity_of(entry.stat(follow_symlinks=False))
 
 
 def _file_system(fd: int) -> int:
@@ -199,12 +141,6 @@ def _file_system(fd: int) -> int:
         return 0
     # Of the long the lower 32 bits count: the numbers are so large, and some architectures extend their sign.
     return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
-
-
-def _path_of(fd: int) -> str:
-    with contextlib.suppress(OSError):
-        return os.readlink(f"/proc/self/fd/{fd}")
-    return "there"
 
 
 def _refusal() -> AccessDenied:

@@ -127,12 +127,12 @@ def _reached(path: str, project: str | None, *, makes_folders: bool = False) -> 
     root = os.open(project, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth in range(1, len(parts)):
-            with enter(root, parts[:depth], _WALL) as (folder, name):
+            with enter(os.dup(root), parts[:depth], _WALL) as (folder, name):
                 if makes_folders:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, dir_fd=folder)
                 os.stat(name, dir_fd=folder, follow_symlinks=False)  # a missing one is no refusal
-        with enter(root, parts, _WALL) as (folder, name):
+        with enter(os.dup(root), parts, _WALL) as (folder, name):
             at = f"/proc/self/fd/{folder}/{os.fsdecode(name)}"
             if os.path.islink(at):
                 raise _leaves(path, project)

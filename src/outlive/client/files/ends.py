@@ -1,21 +1,20 @@
-"""The two ends of a copy, as one contract: `LocalEnd` is this machine, `RemoteEnd` a copy that is open at the
+"""The two ends of a copy, as one contract: `LocalEnd` is this machine, `RemoteEnd` something open at the
 server.
 
-What is asked and answered are the members of `operations.files`. Pieces may be under way many at once: a
-method that begins one returns `Pending`, whose `result` waits for it. Here that is done at once, since the
-disk is near.
+What is asked and answered are the methods and members of `operations.files`. They may be under way many at
+once: `begin` returns `Pending`, whose `result` waits for it. Here that is done at once, since the disk is
+near.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from outlive.client.channel import ClientConnection
+from outlive.client.files.words import FileWord
 from outlive.client.link import ANSWER_S
 from outlive.client.runtime import Runtime
-from outlive.core.errors import InvalidState
-from outlive.core.file_words import FileWord, shown_name
-from outlive.files.identity import this_machine
-from outlive.files.root import FileRoot, TooEarly
+from outlive.core.values import dataclass
+from outlive.files.root import FileRoot
 
 Members = Mapping[str, Any]
 
@@ -45,173 +44,84 @@ class FileEnd(Protocol):
     machine: str
     folders: Sequence[str]
 
-    async def page(self, name: str, after: str) -> Members:
-        """Return some entries of a folder."""
-
-    async def read(self, name: str, offset: int, limit: int) -> Pending:
-        """Begin to read a piece."""
-
-    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
-        """Begin to compute a SHA-256 of a stretch; with a `key`, of the unfinished file."""
-
-    async def write(
-        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
-    ) -> Pending:
-        """Begin to write a piece of an unfinished file, which gets its name if there is a `seal`."""
-
-    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
-        """Begin to make a folder or link, or give what is whole its name, mode and time
-        (`operations.files.FileMake`).
-        """
-
-    async def drop(self, name: str, key: str) -> None:
-        """Remove an unfinished file."""
+    async def begin(self, method: str, data: bytes = b"", /, **members: object) -> Pending:
+        """Ask for something; the bytes of a piece go along."""
 
     async def close(self) -> None:
         """Let go of it; what was written stays."""
 
 
-class _Done:
-    """Something that was done at once."""
+async def ask(end: FileEnd, method: str, data: bytes = b"", /, **members: object) -> Members:
+    """Return an end's answer; see `Pending.result`."""
+    return await (await end.begin(method, data, **members)).result()
 
-    def __init__(self, answer: Members) -> None:
-        self._answer = answer
+
+@dataclass(slots=True, kw_only=True)
+class _Done:
+    answer: Members
 
     async def result(self) -> Members:
-        return self._answer
+        return self.answer
 
 
+@dataclass(slots=True, kw_only=True)
 class LocalEnd:
     """This machine, as the user that runs this program (see `FileEnd`)."""
 
-    def __init__(self, root: FileRoot, world: Runtime, entry: Members | None) -> None:
-        self._root = root
-        self._world = world
-        self.entry = entry
-        self.machine = this_machine()
-        self.folders: Sequence[str] = root.folders
+    root: FileRoot
+    world: Runtime
+    entry: Members | None
+    machine: str
+    folders: Sequence[str]
 
-    async def page(self, name: str, after: str) -> Members:
-        """Return some entries of a folder."""
-        return await self._world.aside(lambda: self._root.list(name, after))
-
-    async def read(self, name: str, offset: int, limit: int) -> Pending:
-        """Read a piece."""
-        found, data = await self._world.aside(lambda: self._root.read(name, offset, limit))
-        return _Done({**found, "data": data})
-
-    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
-        """Compute a SHA-256."""
-        return await self._do(lambda: self._root.digest(name, offset, length, key=key))
-
-    async def write(
-        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
-    ) -> Pending:
-        """Write a piece."""
-
-        def work() -> Members:
-            written = self._root.write(name, key, offset, data, cut=cut)
-            if isinstance(written, TooEarly):
-                # Pieces are written one after the other here: another program has cut it.
-                text = f"What was written of {shown_name(name)} is not there any more."
-                raise InvalidState("file_changed", text)
-            return written if seal is None else self._root.place(name, key, **seal)
-
-        return await self._do(work)
-
-    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
-        """Make something."""
-        root = self._root
-
-        def work() -> Members:
-            if kind == "folder" or seal is None:
-                return root.make_folder(name)
-            if kind == "link":
-                return root.make_link(name, target, mtime_ns=seal["mtime_ns"])
-            if kind == "settled":
-                return root.settle(name, mode=seal["mode"], mtime_ns=seal["mtime_ns"])
-            return root.place(name, key, **seal)
-
-        return await self._do(lambda: {"entry": work()})
-
-    async def drop(self, name: str, key: str) -> None:
-        """Remove an unfinished file."""
-        await self._world.aside(lambda: self._root.drop(name, key))
+    async def begin(self, method: str, data: bytes = b"", /, **members: object) -> Pending:
+        """Do it."""
+        return _Done(answer=await self.world.aside(lambda: self.root.ask(method, data, **members)))
 
     async def close(self) -> None:
         """Let go of it."""
-        self._root.close()
-
-    async def _do(self, work: Callable[[], Members]) -> Pending:
-        return _Done(await self._world.aside(work))
+        self.root.close()
 
 
+@dataclass(slots=True, kw_only=True)
 class _Asked:
-    """A request that is under way."""
-
-    def __init__(self, channel: ClientConnection, request_id: int) -> None:
-        self._channel = channel
-        self._request_id = request_id
+    channel: ClientConnection
+    request_id: int
 
     async def result(self) -> Members:
-        return await self._channel.answer_to(self._request_id, answer_s=ANSWER_S)
+        return await self.channel.answer_to(self.request_id, answer_s=ANSWER_S)
 
 
+@dataclass(slots=True, kw_only=True)
 class RemoteEnd:
-    """A copy that is open at the server, over one connection (see `FileEnd`)."""
+    """What is open at the server, or on one of its nodes, over one connection (see `FileEnd`)."""
 
-    def __init__(self, channel: ClientConnection, opened: Members) -> None:
-        self._channel = channel
-        self._copy = opened["copy"]
-        self.entry: Members | None = opened["entry"]
-        self.machine: str = opened["machine"]
-        self.folders: Sequence[str] = opened["folders"]
+    channel: ClientConnection
+    copy: str
+    entry: Members | None
+    machine: str
+    folders: Sequence[str]
 
     @classmethod
     async def open(
         cls, channel: ClientConnection, word: FileWord, *, write: bool, project: str | None
     ) -> "RemoteEnd":
-        """Open a file or folder at the server, or on one of its nodes.
+        """Open a file or folder.
 
         Raises:
             OutliveError: What the server answers: there is none, or the caller may not.
         """
         params = {"place": word.place, "path": word.path, "write": write, "project": project}
         found = await channel.request("file_open", params, answer_s=ANSWER_S)
-        return cls(channel, found)
+        return cls(channel=channel, **{name: found[name] for name in ("copy", "entry", "machine", "folders")})
 
-    async def page(self, name: str, after: str) -> Members:
-        """Return some entries of a folder."""
-        return await (await self._ask("file_list", {"name": name, "after": after})).result()
-
-    async def read(self, name: str, offset: int, limit: int) -> Pending:
-        """Ask for a piece."""
-        params = {"name": name, "offset": offset, "limit": limit, "encoding": "binary"}
-        return await self._ask("file_read", params)
-
-    async def digest(self, name: str, offset: int, length: int, key: str) -> Pending:
-        """Ask for a SHA-256."""
-        return await self._ask("file_digest", {"name": name, "offset": offset, "length": length, "key": key})
-
-    async def write(
-        self, name: str, key: str, offset: int, data: bytes, *, cut: bool, seal: Members | None
-    ) -> Pending:
-        """Send a piece."""
-        params = {"name": name, "key": key, "offset": offset, "cut": cut, "seal": seal}
-        return await self._ask("file_write", params, data)
-
-    async def make(self, name: str, kind: str, *, key: str, seal: Members | None, target: str) -> Pending:
-        """Have something made."""
-        params = {"name": name, "kind": kind, "key": key, "seal": seal, "target": target}
-        return await self._ask("file_make", params)
-
-    async def drop(self, name: str, key: str) -> None:
-        """Have an unfinished file removed."""
-        await (await self._ask("file_drop", {"name": name, "key": key})).result()
+    async def begin(self, method: str, data: bytes = b"", /, **members: object) -> Pending:
+        """Ask for it."""
+        params = {"copy": self.copy, **members}
+        if method == "file_read":
+            params["encoding"] = "binary"
+        return _Asked(channel=self.channel, request_id=await self.channel.send(method, params, data))
 
     async def close(self) -> None:
         """Close it there."""
-        await (await self._ask("file_close", {})).result()
-
-    async def _ask(self, method: str, params: Mapping[str, object], data: bytes = b"") -> Pending:
-        return _Asked(self._channel, await self._channel.send(method, {"copy": self._copy, **params}, data))
+        await ask(self, "file_close")

@@ -199,10 +199,19 @@ class AsyncFiles:
         Cancellation: what was copied stays; the same call goes on from there.
         """
         # Start-up time: most programs copy nothing, and this takes as many imports as the rest of the client.
-        from outlive.client.files.copy_run import CopyRun, asked_copy  # noqa: PLC0415
+        from outlive.client.files.copy import Copy  # noqa: PLC0415
+        from outlive.client.files.words import parse_file_word  # noqa: PLC0415
 
-        asked = asked_copy(source, target, project=project, compare=compare, progress=progress)
-        return await CopyRun(self._links, self._world, self._state_dir).run(asked)
+        return await Copy(
+            source=parse_file_word(os.fsencode(source)),
+            target=parse_file_word(os.fsencode(target)),
+            project=project,
+            compare=compare,
+            progress=progress,
+            links=self._links,
+            world=self._world,
+            state_dir=None if self._state_dir is None else os.fspath(self._state_dir),
+        ).run()
 
 
 class Files:

@@ -86,18 +86,6 @@ class TypedLines:
             self._events.publish_refusal(by, error.code, command=line)
             raise
 
-    async def check_led_to(self, led_to: str, backend: str, by: Owner, *, path: str, write: bool) -> None:
-        """Have the lists judge what the path of a copy has led to when it was opened, over whatever links.
-
-        A refusal is published.
-
-        Raises:
-            CommandRefused: As `check_copy`.
-        """
-        if not self._settings.is_strict or led_to == path:
-            return
-        await self.check_copy(led_to, backend, by, write=write)
-
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
         """Let a line pass that will be typed into a shell which is no process of ours.
 

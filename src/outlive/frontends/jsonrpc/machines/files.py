@@ -37,13 +37,13 @@ async def _close(context: Context, params: FileClose, label: str | None) -> Resu
 
 
 async def _ask(context: Context, params: FileAsked, label: str | None) -> Result:
-    members, _ = await context.engine.files.ask(context.owner(label), params)
-    return Result(members)
+    return Result(await context.engine.files.ask(context.owner(label), params))
 
 
 async def _read(context: Context, params: ReadPieceParams, label: str | None) -> Result:
     asked = FileRead(copy=params.copy, name=params.name, offset=params.offset, limit=params.limit)
-    members, data = await context.engine.files.ask(context.owner(label), asked)
+    members = dict(await context.engine.files.ask(context.owner(label), asked))
+    data = members.pop("data")
     if params.encoding == "binary":
         return Result(members, payload=data)
     return Result({**members, "data": base64.b64encode(data).decode()})
@@ -68,8 +68,7 @@ async def _written(
 ) -> Result:
     if len(data) > PIECE_BYTES:
         raise InvalidRequest("invalid_params", f"A piece has at most {PIECE_BYTES} bytes.")
-    members, _ = await context.engine.files.ask(context.owner(label), params, data)
-    return Result(members)
+    return Result(await context.engine.files.ask(context.owner(label), params, data))
 
 
 # What is not simply asked of a copy: another handler, and what it takes instead.

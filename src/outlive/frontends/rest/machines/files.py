@@ -56,7 +56,7 @@ async def list_files(call: RestCall, asked: FolderParameters) -> Members:
             raise InvalidState("file_missing", "There is no such file or folder.")
         page: Members = {"entries": [], "after": None}
         if entry["kind"] == "folder":
-            page, _ = await call.engine.files.ask(by, FileListing(copy=opened["copy"], after=asked.after))
+            page = await call.engine.files.ask(by, FileListing(copy=opened["copy"], after=asked.after))
     finally:
         await _close(call, by, opened["copy"])
     return {"place": opened["place"], "entry": entry, **page}
@@ -107,7 +107,8 @@ async def _pieces(
     try:
         while begin < end:
             limit = min(PIECE_BYTES, end - begin)
-            found, data = await call.engine.files.ask(by, FileRead(copy=copy, offset=begin, limit=limit))
+            found = await call.engine.files.ask(by, FileRead(copy=copy, offset=begin, limit=limit))
+            data = found["data"]
             if not data or _version_of(found) != version:
                 raise InvalidState("file_changed", "The file was changed while it was sent.")
             yield data
@@ -138,7 +139,7 @@ async def write_file(call: RestCall, asked: NewContentParameters) -> Members:
             mode=int(asked.mode, 8),
             sha256=asked.sha256 or hashed.hexdigest(),
         )
-        made, _ = await files.ask(by, FileMake(copy=copy, kind="file", key=key, seal=seal))
+        made = await files.ask(by, FileMake(copy=copy, kind="file", key=key, seal=seal))
     except BaseException:
         await asyncio.shield(_drop(call, by, copy, key))
         raise
