@@ -32,17 +32,7 @@ MEMBERS = ("output_lost", "lost_bytes")
 # Where the parts lie that are to become folders of their own below `extensions`: everything else is the core.
 EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "bridge": ("frontends/bridge/", "protocols/bridge/"),
-    "copying": (
-        "cli/files/",
-        "client/files/",
-        "core/file_words.py",
-        "engine/file_bounds.py",
-        "engine/files.py",
-        "engine/open_copies.py",
-        "files/",
-        "frontends/jsonrpc/machines/files.py",
-        "operations/files.py",
-    ),
+    "copying": ("cli/files/", "client/files/"),
     "docker": (
         "backends/docker/",
         "cli/operator/containers.py",
