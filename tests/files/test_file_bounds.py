@@ -139,7 +139,7 @@ async def test_what_an_abandoned_caller_has_opened_is_closed(
             raise InvalidState("file_failed", "It stood still for too long.")
         return FileRoot(os.fsencode(tmp_path), Wall(), writes=False)
 
-    monkeypatch.setattr("outlive.engine.files._root_of", slowly)
+    monkeypatch.setattr("outlive.engine.files.OpenFiles._root_of", slowly)
     files, asked = _files(tmp_path, passes), FileOpen(path=str(tmp_path))
     by = Owner(principal="token:1", connection_id="c")
     try:

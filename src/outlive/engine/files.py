@@ -31,7 +31,6 @@ from outlive.core.events import AuditEvent
 from outlive.core.file_words import (
     DIGEST_BYTES,
     PIECE_BYTES,
-    OtherRoot,
     is_compared_stretch,
     name_bytes,
     shown_name,
@@ -174,6 +173,8 @@ class OpenFiles:
             else:
                 found = await self._open_here(opened, path, location.container)
         except OutliveError as error:
+            if opened.root is not None:
+                opened.root.close()
             decision: Any = "denied" if error.code == "path_refused" else "failed"
             event = AuditEvent(what="copy", by=by, decision=decision, reason=error.code, details=details)
             self._events.publish(event)
@@ -279,14 +280,23 @@ class OpenFiles:
         principal = opened.by.principal
         opened.threads = self._threads.get(principal) or ThreadPoolExecutor(_THREADS, "files")
         self._threads[principal] = opened.threads
+        root = opened.root = await self._run(
+            opened, lambda: self._root_of(path, container, writes=opened.writes)
+        )
+        opened.path = root.path
+        return await self._run(opened, root.opened)
 
-        def find() -> tuple[FileRoot, Members]:
-            root = _root_of(path, container, self._wall, self._open_root, writes=opened.writes)
-            return root, root.opened()
-
-        root, found = await self._run(opened, find)
-        opened.root, opened.path = root, root.path
-        return found
+    def _root_of(self, path: str, container: str | None, *, writes: bool) -> FileRoot:
+        """Open a path of this machine or of one of its containers. Blocks."""
+        if container is None:
+            return FileRoot(name_bytes(path), self._wall, writes=writes)
+        if self._open_root is None:
+            raise InvalidRequest("invalid_params", "This server has no containers.")
+        other = self._open_root(container)
+        try:
+            return FileRoot(name_bytes(path), self._wall, writes=writes, other=other)
+        finally:
+            os.close(other.fd)
 
     async def _run(self, opened: _OpenFile, work: Callable[[], _T]) -> _T:
         """Return the result of `work`, which blocks.
@@ -358,23 +368,3 @@ class OpenFiles:
             with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
                 params = {"copy": opened.there}
                 await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
-
-
-def _root_of(
-    path: str,
-    container: str | None,
-    wall: Wall,
-    open_root: Callable[[str], OtherRoot] | None,
-    *,
-    writes: bool,
-) -> FileRoot:
-    """Open a path of this machine or of one of its containers. Blocks."""
-    if container is None:
-        return FileRoot(name_bytes(path), wall, writes=writes)
-    if open_root is None:
-        raise InvalidRequest("invalid_params", "This server has no containers.")
-    other = open_root(container)
-    try:
-        return FileRoot(name_bytes(path), wall, writes=writes, other=other)
-    finally:
-        os.close(other.fd)

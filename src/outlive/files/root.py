@@ -36,6 +36,8 @@ from outlive.files.wall import Wall, identity_of
 from outlive.kernel.processes import BOOT_ID
 
 Members = Mapping[str, Any]
+_Bytes = bytes | memoryview
+_Seal = Members | None
 _Owner = tuple[int, int] | None  # user and group of what is made; None: this server's
 
 PAGE = 1000  # entries of a folder at once: some 100 KB
@@ -93,7 +95,7 @@ class FileRoot:
 
     __del__ = close
 
-    def ask(self, method: str, data: bytes | memoryview = b"", **members: object) -> Members:
+    def ask(self, method: str, data: _Bytes = b"", **members: object) -> Members:
         """Return the answer to a method about what was opened, by its name and its members on the wire."""
         return _METHODS[method](self, **members, **({"data": data} if data else {}))
 
@@ -124,13 +126,13 @@ class FileRoot:
                     names = (os.fsencode(entry.name) for entry in found)
                     later = (one for one in names if one > name_bytes(after) and not is_part(one))
                     page = heapq.nsmallest(PAGE + 1, later)
-                entries = [_entry_of(opened, one) for one in page[:PAGE]]
+                entries = []
+                for one in page[:PAGE]:
+                    with contextlib.suppress(InvalidState), looked_at(opened, one) as (inner, looked):
+                        entries.append(_entry(wire_name(one), inner, looked))
             finally:
                 os.close(opened)
-        return {
-            "entries": [one for one in entries if one is not None],
-            "after": wire_name(page[PAGE - 1]) if len(page) > PAGE else None,
-        }
+        return {"entries": entries, "after": wire_name(page[PAGE - 1]) if len(page) > PAGE else None}
 
     def read(self, name: str = "", offset: int = 0, limit: int = PIECE_BYTES) -> Members:
         """Return a piece of a regular file as `data`, and what the file is then.
@@ -169,10 +171,10 @@ class FileRoot:
         name: str,
         key: str,
         offset: int = 0,
-        data: bytes | memoryview = b"",
+        data: _Bytes = b"",
         *,
         cut: bool = False,
-        seal: Members | None = None,
+        seal: _Seal = None,
     ) -> Members:
         """Write a piece of an unfinished file, which is made where there is none; repeated, it does the same.
 
@@ -199,7 +201,7 @@ class FileRoot:
             finally:
                 os.close(fd)
             if seal is not None:
-                self._place(folder, last, name, key=key, **seal)
+                self._place(folder, last, name, key, seal)
             return {"size": size}
 
     def make(
@@ -219,7 +221,7 @@ class FileRoot:
             if kind == "folder" or seal is None:
                 self._make_folder(folder, last, name)
             elif kind == "file":
-                self._place(folder, last, name, key=key, **seal)
+                self._place(folder, last, name, key, seal)
             elif kind == "link":
                 self._make_link(folder, last, name, target, seal["mtime_ns"])
             else:
@@ -269,18 +271,7 @@ class FileRoot:
             os.chmod(path, (mode & kept) | of_place)
             os.utime(path, ns=(mtime_ns, mtime_ns))
 
-    def _place(
-        self,
-        folder: int,
-        last: bytes,
-        name: str,
-        *,
-        key: str,
-        size: int,
-        sha256: str | None,
-        mode: int,
-        mtime_ns: int,
-    ) -> None:
+    def _place(self, folder: int, last: bytes, name: str, key: str, seal: Members) -> None:
         """Give an unfinished file its name, in the place of a file or link: now it is whole.
 
         Repeated, when it is there already under its name, nothing is done. Without a SHA-256 its stretches
@@ -290,6 +281,7 @@ class FileRoot:
             InvalidState: `file_changed`: it is not what was meant to be copied; it is removed.
         """
         self._check_replaced(folder, last, name)
+        size, sha256, mtime_ns = seal["size"], seal["sha256"], seal["mtime_ns"]
         try:
             fd = self._part(folder, last, key)
         except FileNotFoundError:
@@ -306,7 +298,7 @@ class FileRoot:
             _give(fd, self._owner)
             os.utime(fd, ns=(mtime_ns, mtime_ns))
             os.fsync(fd)
-            os.fchmod(fd, mode & _PERMISSIONS)
+            os.fchmod(fd, seal["mode"] & _PERMISSIONS)
             os.rename(part, last, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             os.close(fd)
@@ -371,18 +363,6 @@ _METHODS: Mapping[str, Callable[..., Members]] = MappingProxyType(
         "file_drop": FileRoot.drop,
     }
 )
-
-
-def _entry_of(folder: int, name: bytes) -> Members | None:
-    """Return an entry of an opened folder, None where it has gone."""
-    try:
-        fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-    except FileNotFoundError:
-        return None
-    try:
-        return _entry(wire_name(name), fd, os.fstat(fd))
-    finally:
-        os.close(fd)
 
 
 def _give(made: int | bytes | str, owner: _Owner, *, dir_fd: int | None = None) -> None:

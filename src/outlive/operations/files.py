@@ -29,6 +29,18 @@ FileName = Annotated[
         ),
     ),
 ]
+Place = Annotated[
+    str,
+    Meta(
+        max_length=256,
+        description=(
+            "`local` (the server's machine), a node, or a process: the machine or container where that runs."
+        ),
+    ),
+]
+ProjectFolder = Annotated[
+    str, Meta(max_length=4096, description="The folder in which short ids and names count.")
+]
 CopyName = Annotated[str, Meta(min_length=1, max_length=64, description="What `file_open` has returned.")]
 PartKey = Annotated[str, Meta(pattern=KEY_PATTERN, description="Of an unfinished file: which source it has.")]
 NoKey = Annotated[
@@ -57,21 +69,9 @@ class FileOpen(msgspec.Struct, kw_only=True, frozen=True):
             ),
         ),
     ]
-    place: Annotated[
-        str,
-        Meta(
-            max_length=256,
-            description=(
-                "`local` (the server's machine), a node, or a process: the machine or container "
-                "where that runs."
-            ),
-        ),
-    ] = "local"
+    place: Place = "local"
     write: Annotated[bool, Meta(description="It is to be written.")] = False
-    project: (
-        Annotated[str, Meta(max_length=4096, description="The folder in which short ids and names count.")]
-        | None
-    ) = None
+    project: ProjectFolder | None = None
 
 
 class FileRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -266,20 +266,32 @@ class NewFile(AnswerMembers, kw_only=True, frozen=True):
     sha256: str
 
 
-# Operation, and what it answers with.
-FILE_ANSWERS: Mapping[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = MappingProxyType(
+# What an operation is for, what it takes, and what it answers with.
+FILE_OPERATIONS: Mapping[str, tuple[str, type[msgspec.Struct], type[msgspec.Struct]]] = MappingProxyType(
     {
-        "file_open": (FileOpen, FileOpened),
-        "file_look": (FileLook, FileFound),
-        "file_list": (FileListing, FilePage),
-        "file_read": (FileRead, FilePiece),
-        "file_digest": (FileDigest, FileSum),
-        "file_write": (FileWrite, FileWritten),
-        "file_make": (FileMake, FileFound),
-        "file_drop": (FileDrop, FileDone),
-        "file_close": (FileClose, FileDone),
+        "file_open": (
+            "Open a file or folder of a machine, for a copy from it or to it.",
+            FileOpen,
+            FileOpened,
+        ),
+        "file_look": ("Say what has a name in an open copy.", FileLook, FileFound),
+        "file_list": ("List a folder's entries, a page at a time.", FileListing, FilePage),
+        "file_read": ("Return a piece of a file.", FileRead, FilePiece),
+        "file_digest": (
+            "Return the SHA-256 of a stretch of a file, or of an unfinished one.",
+            FileDigest,
+            FileSum,
+        ),
+        "file_write": (
+            "Write a piece of an unfinished file; repeated, it does the same.",
+            FileWrite,
+            FileWritten,
+        ),
+        "file_make": ("Give a finished file its name, or make a folder or link.", FileMake, FileFound),
+        "file_drop": ("Remove an unfinished file.", FileDrop, FileDone),
+        "file_close": ("Close a copy.", FileClose, FileDone),
     }
 )
 METHOD_OF: Mapping[type[msgspec.Struct], str] = MappingProxyType(
-    {request: name for name, (request, _) in FILE_ANSWERS.items()}
+    {request: name for name, (_, request, _) in FILE_OPERATIONS.items()}
 )

@@ -32,17 +32,7 @@ from outlive.operations.controls import (
     Resize,
     SignalRequest,
 )
-from outlive.operations.files import (
-    FileClose,
-    FileDigest,
-    FileDrop,
-    FileListing,
-    FileLook,
-    FileMake,
-    FileOpen,
-    FileRead,
-    FileWrite,
-)
+from outlive.operations.files import FILE_OPERATIONS
 from outlive.operations.nodes import (
     NodeAdd,
     NodeAdopt,
@@ -199,15 +189,7 @@ _ALL = (
     _decides(
         "node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave, NodeList
     ),
-    _runs("file_open", "Open a file or folder of a machine, for a copy from it or to it.", FileOpen),
-    _runs("file_look", "Say what has a name in an open copy.", FileLook),
-    _runs("file_list", "List a folder's entries, a page at a time.", FileListing),
-    _runs("file_read", "Return a piece of a file.", FileRead),
-    _runs("file_digest", "Return the SHA-256 of a stretch of a file, or of an unfinished one.", FileDigest),
-    _runs("file_write", "Write a piece of an unfinished file; repeated, it does the same.", FileWrite),
-    _runs("file_make", "Give a finished file its name, or make a folder or link.", FileMake),
-    _runs("file_drop", "Remove an unfinished file.", FileDrop),
-    _runs("file_close", "Close a copy.", FileClose),
+    *(_runs(name, text, request) for name, (text, request, _) in FILE_OPERATIONS.items()),
     _decides("approvals", "List what waits for an approval, oldest first."),
     _decides(
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from outlive.core.errors import InvalidRequest
+from outlive.operations.files import Place, ProjectFolder
 
 _RANGE = re.compile(r"bytes=([0-9]{0,19})-([0-9]{0,19})", re.ASCII)
 
@@ -23,16 +24,8 @@ class FileParameters(msgspec.Struct, kw_only=True, frozen=True):
             description="Its path; a relative one begins in the process's folder, or in the home folder.",
         ),
     ]
-    place: Annotated[
-        str,
-        Meta(
-            max_length=256,
-            description="`local` (the server's machine), a node, or a process: the machine where that runs.",
-        ),
-    ] = "local"
-    project: Annotated[
-        str, Meta(max_length=4096, description="The folder in which short ids and names count.")
-    ] = ""
+    place: Place = "local"
+    project: ProjectFolder = ""
 
 
 class FolderParameters(FileParameters, kw_only=True, frozen=True):

@@ -1,4 +1,4 @@
-"""The methods about files that are copied: one for each of `operations.files.FILE_ANSWERS`.
+"""The methods about files that are copied: one for each of `operations.files.FILE_OPERATIONS`.
 
 A piece of a file travels as it is, in a binary frame: behind the request that writes it, behind the answer
 that has read it. Clients that send text frames only use base64.
@@ -13,7 +13,14 @@ import msgspec
 from outlive.core.errors import InvalidRequest
 from outlive.core.file_words import PIECE_BYTES
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Result
-from outlive.operations.files import FILE_ANSWERS, FileAsked, FileClose, FileOpen, FileRead, FileWrite
+from outlive.operations.files import (
+    FILE_OPERATIONS,
+    FileAsked,
+    FileClose,
+    FileOpen,
+    FileRead,
+    FileWrite,
+)
 
 
 class ReadPieceParams(FileRead, kw_only=True, frozen=True):
@@ -87,4 +94,4 @@ def _method(name: str, request: type[msgspec.Struct], answer: type[msgspec.Struc
     return Method(name, shape, answer, handler, concurrency)
 
 
-FILES = {name: _method(name, *shapes) for name, shapes in FILE_ANSWERS.items()}
+FILES = {name: _method(name, *shapes) for name, (_, *shapes) in FILE_OPERATIONS.items()}

@@ -2,8 +2,8 @@
 
 On this machine, and on its nodes.
 
-Each request opens a copy of its own (`engine.files`) and closes it. `outlive cp` and the Python client copy
-trees, and go on where they were cut; here one file is read by ranges, or written whole.
+Each request opens what it is about (`engine.files`) and closes it: one file is read by ranges, or written
+whole. No copy is made of it (`outlive cp` and the Python client copy trees, and go on where they were cut).
 """
 
 import asyncio
@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import os
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, cast
 
 from starlette.requests import Request
@@ -19,10 +20,8 @@ from starlette.responses import Response, StreamingResponse
 
 from outlive.core.errors import InvalidRequest, InvalidState, OutliveError
 from outlive.core.file_words import PIECE_BYTES
-from outlive.core.process import Owner
-from outlive.frontends.rest.machines.uploads import MOST_BYTES
+from outlive.frontends.rest.machines.uploads import bounded
 from outlive.frontends.rest.output import BYTES_TYPE
-from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import RestCall
 from outlive.operations.files import (
     FileClose,
@@ -43,40 +42,34 @@ from outlive.protocols.rest.file_requests import (
 )
 
 Members = Mapping[str, Any]
+_Ask = Callable[..., Awaitable[Members]]
 _KEY_BYTES = 8  # of an unfinished file's name: no two requests have the same
 
 
 async def list_files(call: RestCall, asked: FolderParameters) -> Members:
     """Say what a path leads to, and list a folder's entries, a page at a time."""
-    by = call.owner()
-    opened = await _opened(call, by, asked, writes=False)
-    try:
+    async with _opened(call, asked, writes=False) as (opened, ask):
         entry = opened["entry"]
         if entry is None:
             raise InvalidState("file_missing", "There is no such file or folder.")
         page: Members = {"entries": [], "after": None}
         if entry["kind"] == "folder":
-            page = await call.engine.files.ask(by, FileListing(copy=opened["copy"], after=asked.after))
-    finally:
-        await _close(call, by, opened["copy"])
-    return {"place": opened["place"], "entry": entry, **page}
+            page = await ask(FileListing(copy=opened["copy"], after=asked.after))
+        return {"place": opened["place"], "entry": entry, **page}
 
 
 async def read_file(call: RestCall, asked: ContentParameters) -> Response:
     """Return a file's bytes, or a range of them."""
-    by = call.owner()
-    opened = await _opened(call, by, asked, writes=False)
-    try:
+    async with contextlib.AsyncExitStack() as stack:
+        opened, ask = await stack.enter_async_context(_opened(call, asked, writes=False))
         size = _size_of(opened["entry"])
         version = _version_of(opened["entry"])
         # RFC 9110, section 13.1.5: a range of what is not there any more is ignored. No date is sent, so none
         # is the right one.
         is_meant = asked.if_range in {"", version}
         wanted = range_of(asked.range if is_meant else "", size)
-    except BaseException:
-        await _close(call, by, opened["copy"])
-        raise
-    begin, end = wanted or (0, size)
+        begin, end = wanted or (0, size)
+        pieces = _pieces(stack.pop_all(), ask, opened["copy"], begin, end, version=version)
     headers = {
         "Accept-Ranges": "bytes",
         "Content-Length": str(end - begin),
@@ -86,15 +79,12 @@ async def read_file(call: RestCall, asked: ContentParameters) -> Response:
     if wanted is not None:
         headers["Content-Range"] = f"bytes {begin}-{end - 1}/{size}"
     return StreamingResponse(
-        _pieces(call, by, opened["copy"], begin, end, version=version),
-        status_code=200 if wanted is None else 206,
-        media_type=BYTES_TYPE,
-        headers=headers,
+        pieces, status_code=200 if wanted is None else 206, media_type=BYTES_TYPE, headers=headers
     )
 
 
 async def _pieces(
-    call: RestCall, by: Owner, copy: str, begin: int, end: int, *, version: str
+    opened: contextlib.AsyncExitStack, ask: _Ask, copy: str, begin: int, end: int, *, version: str
 ) -> AsyncIterator[bytes]:
     """Yield a file's bytes, a megabyte in memory at a time; a client that does not read makes it wait.
 
@@ -104,48 +94,38 @@ async def _pieces(
         InvalidState: `file_changed`: that is another version by now, or was cut; what was yielded before is
         right.
     """
-    try:
+    async with opened:
         while begin < end:
-            limit = min(PIECE_BYTES, end - begin)
-            found = await call.engine.files.ask(by, FileRead(copy=copy, offset=begin, limit=limit))
-            data = found["data"]
-            if not data or _version_of(found) != version:
+            found = await ask(FileRead(copy=copy, offset=begin, limit=min(PIECE_BYTES, end - begin)))
+            if not found["data"] or _version_of(found) != version:
                 raise InvalidState("file_changed", "The file was changed while it was sent.")
-            yield data
-            begin += len(data)
-    finally:
-        await asyncio.shield(_close(call, by, copy))
+            yield found["data"]
+            begin += len(found["data"])
 
 
 async def write_file(call: RestCall, asked: NewContentParameters) -> Members:
     """Write the body into a file, in the place of one of that name; it is there whole or not at all."""
-    by, files = call.owner(), call.engine.files
     request = cast("Request", call.connection)
     announced = request.headers.get("content-length", "")
-    opened = await _opened(call, by, asked, writes=True)
-    copy, key = opened["copy"], os.urandom(_KEY_BYTES).hex()
-    hashed, size = hashlib.sha256(), 0
-    try:
-        async for piece in _megabytes(request.stream()):
-            await files.ask(by, FileWrite(copy=copy, key=key, offset=size), piece)
-            hashed.update(piece)
-            size += len(piece)
-        if not size:
-            await files.ask(by, FileWrite(copy=copy, key=key))
-        _check_size(size, announced)
-        seal = FileSeal(
-            size=size,
-            mtime_ns=time.time_ns(),
-            mode=int(asked.mode, 8),
-            sha256=asked.sha256 or hashed.hexdigest(),
-        )
-        made = await files.ask(by, FileMake(copy=copy, kind="file", key=key, seal=seal))
-    except BaseException:
-        await asyncio.shield(_drop(call, by, copy, key))
-        raise
-    finally:
-        await asyncio.shield(_close(call, by, opened["copy"]))
-    return {"place": opened["place"], "entry": made["entry"], "sha256": seal.sha256}
+    key, hashed, size = os.urandom(_KEY_BYTES).hex(), hashlib.sha256(), 0
+    async with _opened(call, asked, writes=True) as (opened, ask):
+        copy = opened["copy"]
+        try:
+            async for piece in _megabytes(bounded(request.stream())):
+                await ask(FileWrite(copy=copy, key=key, offset=size), piece)
+                hashed.update(piece)
+                size += len(piece)
+            if not size:
+                await ask(FileWrite(copy=copy, key=key))
+            _check_size(size, announced)
+            sha256 = asked.sha256 or hashed.hexdigest()
+            seal = FileSeal(size=size, mtime_ns=time.time_ns(), mode=int(asked.mode, 8), sha256=sha256)
+            made = await ask(FileMake(copy=copy, kind="file", key=key, seal=seal))
+        except BaseException:
+            with contextlib.suppress(OutliveError):  # why it failed is what the caller has to know
+                await asyncio.shield(ask(FileDrop(copy=copy, key=key)))
+            raise
+    return {"place": opened["place"], "entry": made["entry"], "sha256": sha256}
 
 
 def _version_of(found: Members) -> str:
@@ -166,16 +146,9 @@ def _check_size(size: int, announced: str) -> None:
 
 
 async def _megabytes(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield a body in pieces of a megabyte, the last one shorter.
-
-    Raises:
-        HttpRefusal: `body_too_large`.
-    """
-    waiting, left = bytearray(), MOST_BYTES
+    """Yield a body in pieces of a megabyte, the last one shorter."""
+    waiting = bytearray()
     async for piece in pieces:
-        left -= len(piece)
-        if left < 0:
-            raise HttpRefusal("body_too_large", f"A file may have {MOST_BYTES} bytes.")
         waiting += piece
         while len(waiting) >= PIECE_BYTES:
             yield bytes(waiting[:PIECE_BYTES])
@@ -184,15 +157,15 @@ async def _megabytes(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield bytes(waiting)
 
 
-async def _opened(call: RestCall, by: Owner, asked: FileParameters, *, writes: bool) -> Members:
+@contextlib.asynccontextmanager
+async def _opened(
+    call: RestCall, asked: FileParameters, *, writes: bool
+) -> AsyncIterator[tuple[Members, _Ask]]:
+    """Open a file or folder while the block runs; give what it is, and what asks about it."""
+    by, files = call.owner(), call.engine.files
     words = FileOpen(path=asked.path, place=asked.place, write=writes, project=asked.project or None)
-    return await call.engine.files.open(by, words)
-
-
-async def _close(call: RestCall, by: Owner, copy: str) -> None:
-    await call.engine.files.end(by, FileClose(copy=copy))
-
-
-async def _drop(call: RestCall, by: Owner, copy: str, key: str) -> None:
-    with contextlib.suppress(OutliveError):  # why it failed is what the caller has to know
-        await call.engine.files.ask(by, FileDrop(copy=copy, key=key))
+    opened = await files.open(by, words)
+    try:
+        yield opened, partial(files.ask, by)
+    finally:
+        await asyncio.shield(files.end(by, FileClose(copy=opened["copy"])))

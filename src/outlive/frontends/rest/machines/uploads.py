@@ -83,7 +83,7 @@ async def upload(call: RestCall, asked: UploadParameters) -> Response:
     ).to_command()
     writing = await call.engine.starts.start(command, owner=call.owner())
     try:
-        written = await call.acting.write(writing, _bounded(request.stream()))
+        written = await call.acting.write(writing, bounded(request.stream()))
         await call.acting.control(writing, CloseInput())
     except (OutliveError, HttpRefusal, ClientDisconnect, asyncio.CancelledError):
         # Nothing appears: the command never reads an end of its input.
@@ -122,7 +122,7 @@ def _folder_of(process: Process) -> str:
         return record.cwd
 
 
-async def _bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def bounded(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield a body's pieces.
 
     Raises:
