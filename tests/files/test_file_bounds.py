@@ -19,7 +19,7 @@ from outlive.engine.files import OpenFiles
 from outlive.files import root as root_module
 from outlive.files.root import FileRoot
 from outlive.files.wall import Wall
-from outlive.operations.files import FileLook, FileOpen
+from outlive.operations.files import FileDrop, FileLook, FileOpen, FileWrite
 
 
 class Permissive:
@@ -110,6 +110,30 @@ async def test_what_stands_still_is_not_waited_for_at_the_end(
     disk.goes_on.set()
     with contextlib.suppress(asyncio.CancelledError, InvalidState):
         await stuck
+
+
+@pytest.mark.promise("S0.19.copy_bounds")
+async def test_pieces_that_come_out_of_order_wait_for_those_before_them_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is woken by the one before it, and none by looking again."""
+    monkeypatch.setattr("outlive.engine.files._LOOK_AGAIN_S", 60.0)
+    files, key = _files(tmp_path, Permissive()), "0123456789abcdef"
+    pieces = {offset: bytes([offset]) for offset in (3, 5, 1, 0, 4, 2, 7, 6)}
+    try:
+        copy = (await files.open(_by("a"), FileOpen(path=f"{tmp_path}/f", write=True)))["copy"]
+        for _ in range(20):
+            writes = [
+                files.ask(_by("a"), FileWrite(copy=copy, key=key, offset=offset), data)
+                for offset, data in pieces.items()
+            ]
+            async with asyncio.timeout(10):
+                await asyncio.gather(*writes)
+            part = tmp_path / f".f.{key}.outlive-part"
+            assert part.read_bytes() == bytes(range(8))
+            await files.ask(_by("a"), FileDrop(copy=copy, key=key))
+    finally:
+        await files.close()
 
 
 async def _until(claim: Callable[[], bool]) -> None:

@@ -287,7 +287,11 @@ def test_what_is_no_file_is_neither_read_nor_replaced(tree: Path, root: FileRoot
         assert root.look(name)["entry"]["kind"] == "other"
         with pytest.raises(InvalidState):
             root.read(name, 0, 10)
+        with pytest.raises(InvalidState):
+            root.write(name, _KEY, 0, b"x")
+        (tree / name).rename(tree / "away")
         root.write(name, _KEY, 0, b"x")
+        (tree / "away").rename(tree / name)
         with pytest.raises(InvalidState):
             root.make(name, "file", _KEY, _SEAL)
     assert stat.S_ISFIFO((tree / "fifo").stat().st_mode)

@@ -314,8 +314,8 @@ class OpenFiles:
             moved = opened.moved
             found = await self._run(opened, work)
             if (size := found["size"]) >= offset:
+                opened.moved.set()
                 opened.moved = asyncio.Event()
-                moved.set()
                 return found
             hint = "Send the pieces in their order."
             if offset - size > _EARLY_BYTES:

@@ -184,8 +184,8 @@ class FileRoot:
         With `cut`, what is there from `offset` on goes before. With `seal` it gets its name.
         """
         with self._at(name) as (folder, last):
-            if not offset:
-                self._wall.check_made(folder, last)
+            if not offset:  # before anything is written, and of a file of one piece only here
+                self._check_replaced(folder, last, name)
             fd = self._part(folder, last, key, os.O_CREAT)
             try:
                 size = os.fstat(fd).st_size
@@ -221,6 +221,7 @@ class FileRoot:
             if kind == "folder" or seal is None:
                 self._make_folder(folder, last, name)
             elif kind == "file":
+                self._check_replaced(folder, last, name)
                 self._place(folder, last, name, key, seal)
             elif kind == "link":
                 self._make_link(folder, last, name, target, seal["mtime_ns"])
@@ -280,7 +281,6 @@ class FileRoot:
         Raises:
             InvalidState: `file_changed`: it is not what was meant to be copied; it is removed.
         """
-        self._check_replaced(folder, last, name)
         size, sha256, mtime_ns = seal["size"], seal["sha256"], seal["mtime_ns"]
         try:
             fd = self._part(folder, last, key)
