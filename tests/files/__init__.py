@@ -1,1 +1,1 @@
-"""Tests of copying files: words, walls, and the two ends of a copy on real disks and servers."""
+"""Tests of files of this machine: walks, walls and documents; and trees that copies are made of."""

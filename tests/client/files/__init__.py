@@ -1,0 +1,1 @@
+"""Copies by the client: their words, and what is kept, sent again, and left out."""
