@@ -17,8 +17,8 @@ from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.engine.files import OpenFiles
 from outlive.files import root as root_module
+from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.files.wall import Wall
 from outlive.operations.files import FileDrop, FileLook, FileOpen, FileWrite
 
 
@@ -161,7 +161,7 @@ async def test_what_an_abandoned_caller_has_opened_is_closed(
         ended.set()
         if fails:
             raise InvalidState("file_failed", "It stood still for too long.")
-        return FileRoot(os.fsencode(tmp_path), Wall(), writes=False)
+        return FileRoot(os.fsencode(tmp_path), DeniedPaths(), writes=False)
 
     monkeypatch.setattr("outlive.engine.files.OpenFiles._root_of", slowly)
     files, asked = _files(tmp_path, passes), FileOpen(path=str(tmp_path))
@@ -192,7 +192,7 @@ def test_what_is_opened_halfway_is_closed(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("outlive.files.root.folders_around", fails)
     before = _descriptors()
     with pytest.raises(InvalidState) as refusal:
-        FileRoot(os.fsencode(tmp_path), Wall(), writes=True)
+        FileRoot(os.fsencode(tmp_path), DeniedPaths(), writes=True)
     assert (refusal.value.code, _descriptors()) == ("file_failed", before)
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import OtherRoot
+from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.files.wall import Wall
 
 _OURS, _THEIRS = "of this machine", "of the container"
 _KEY = "0123456789abcdef"
@@ -37,7 +37,7 @@ def _opened(
     uid, gid = owner or (os.geteuid(), os.getegid())
     other = OtherRoot(fd=fd, uid=uid, gid=gid)
     try:
-        root = FileRoot(path.encode(), Wall(), writes=writes, other=other)
+        root = FileRoot(path.encode(), DeniedPaths(), writes=writes, other=other)
     finally:
         os.close(fd)
     try:

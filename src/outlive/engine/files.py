@@ -4,8 +4,8 @@ ask about them.
 One is opened by a caller that might run any command there, unbounded: only such a caller can read and write
 files there without it. Where lists are in force, they judge `outlive cp` with the path, as a command, and
 once more with the path that this has led to, when it is open: links and renames in between change nothing.
-What is outlive's own is refused (`files.wall`). On a node the same is asked of its server, which decides once
-more, about the token that this server shows there.
+What is outlive's own is refused (`files.denied`). On a node the same is asked of its server, which decides
+once more, about the token that this server shows there.
 
 What is open lives in memory, and is closed when it has rested. All that is asked may be done twice, so a
 caller whose server was started again opens it anew and goes on: what was written is in an unfinished file
@@ -44,8 +44,8 @@ from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
+from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.files.wall import Wall
 from outlive.operations.files import (
     METHOD_OF,
     FileAsked,
@@ -139,7 +139,7 @@ class OpenFiles:
         lines: TypedLines,
         events: EventPublisher,
     ) -> None:
-        self._wall = Wall([settings.state_dir, *settings.own_files])
+        self._denied = DeniedPaths([settings.state_dir, *settings.own_files])
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
         self._open_root = settings.open_root
@@ -289,12 +289,12 @@ class OpenFiles:
     def _root_of(self, path: str, container: str | None, *, writes: bool) -> FileRoot:
         """Open a path of this machine or of one of its containers. Blocks."""
         if container is None:
-            return FileRoot(name_bytes(path), self._wall, writes=writes)
+            return FileRoot(name_bytes(path), self._denied, writes=writes)
         if self._open_root is None:
             raise InvalidRequest("invalid_params", "This server has no containers.")
         other = self._open_root(container)
         try:
-            return FileRoot(name_bytes(path), self._wall, writes=writes, other=other)
+            return FileRoot(name_bytes(path), self._denied, writes=writes, other=other)
         finally:
             os.close(other.fd)
 

@@ -31,8 +31,8 @@ from outlive.core.file_words import (
     shown_name,
     wire_name,
 )
+from outlive.files.denied import DeniedPaths, identity_of
 from outlive.files.walk import SHARED, enter, find, folders_around, looked_at, path_of, reopened
-from outlive.files.wall import Wall, identity_of
 from outlive.kernel.processes import BOOT_ID
 
 Members = Mapping[str, Any]
@@ -54,8 +54,8 @@ class FileRoot:
     """A place in the file system, held open: what is renamed or swapped on the way to it changes nothing for
     it any more.
 
-    Every method raises AccessDenied (`path_refused`) for what the wall refuses, InvalidState `file_missing`
-    for what is not there and `file_failed` for what the operating system refuses, with its words. For one
+    Every method raises AccessDenied (`path_refused`) for a denied path, InvalidState `file_missing` for what
+    is not there and `file_failed` for what the operating system refuses, with its words. For one
     thread at a time, or several. It is closed with its last reference, as a file is.
 
     Attributes:
@@ -63,22 +63,24 @@ class FileRoot:
         folders: To write: the identities of it and of the folders in which it lies, the innermost first.
     """
 
-    def __init__(self, path: bytes, wall: Wall, *, writes: bool, other: OtherRoot | None = None) -> None:
+    def __init__(
+        self, path: bytes, denied: DeniedPaths, *, writes: bool, other: OtherRoot | None = None
+    ) -> None:
         """Find an absolute path; to write it need not exist, only the folder in which it lies.
 
         Args:
             path: A link at its end is followed; to write only where it leads to a folder.
-            wall: What is refused.
+            denied: What is refused.
             writes: Whether it is to be written.
             other: In which root it lies, where it is not in this machine's; needed only until it is found.
         """
         self._folder = -1
-        self._wall = wall
+        self._denied = denied
         self._closing = threading.Lock()
         self._owner = None if other is None else (other.uid, other.gid)
         with _said(wire_name(path)):
             root = -1 if other is None else other.fd
-            self._folder, self._name = find(path, wall, keeps_link=writes, root=root)
+            self._folder, self._name = find(path, denied, keeps_link=writes, root=root)
             try:
                 self.folders = folders_around(self._folder, self._name, root) if writes else []
                 self.path = wire_name(path_of(self._folder, self._name))
@@ -106,7 +108,7 @@ class FileRoot:
     def look(self, name: str = "") -> Members:
         """Return what has that name as `entry`, None where nothing has."""
         try:
-            with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, found):
+            with self._at(name) as (folder, last), looked_at(folder, last, self._denied) as (fd, found):
                 return {"entry": _entry(name, fd, found)}
         except InvalidState as error:
             if error.code == "file_missing":
@@ -119,7 +121,7 @@ class FileRoot:
 
         Unfinished files, and what goes meanwhile, are left out.
         """
-        with self._at(name) as (folder, last), looked_at(folder, last, self._wall) as (fd, _):
+        with self._at(name) as (folder, last), looked_at(folder, last, self._denied) as (fd, _):
             opened = reopened(fd, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 with os.scandir(opened) as found:
@@ -227,7 +229,7 @@ class FileRoot:
                 self._make_link(folder, last, name, target, seal["mtime_ns"])
             else:
                 self._settle(folder, last, name, seal["mode"], seal["mtime_ns"])
-            with looked_at(folder, last, self._wall) as (fd, found):
+            with looked_at(folder, last, self._denied) as (fd, found):
                 return {"entry": _entry(name, fd, found)}
 
     def drop(self, name: str, key: str) -> Members:
@@ -238,12 +240,12 @@ class FileRoot:
 
     def _make_folder(self, folder: int, last: bytes, name: str) -> None:
         """Make a folder, or open one that is there for its owner."""
-        self._wall.check_made(folder, last, as_folder=True)
+        self._denied.check_made(folder, last, as_folder=True)
         is_new = False
         with contextlib.suppress(FileExistsError):
             os.mkdir(last, _OPEN, dir_fd=folder)
             is_new = True
-        with looked_at(folder, last, self._wall) as (fd, found):
+        with looked_at(folder, last, self._denied) as (fd, found):
             _check_kind(found, name, "folder")
             path = f"/proc/self/fd/{fd}"
             if is_new:
@@ -264,7 +266,7 @@ class FileRoot:
 
     def _settle(self, folder: int, last: bytes, name: str, mode: int, mtime_ns: int) -> None:
         """Give a folder or file its permissions and time."""
-        with looked_at(folder, last, self._wall) as (fd, found):
+        with looked_at(folder, last, self._denied) as (fd, found):
             _check_kind(found, name, "file", "folder")
             path, kept, of_place = f"/proc/self/fd/{fd}", _PERMISSIONS, 0
             if stat.S_ISDIR(found.st_mode):
@@ -285,7 +287,7 @@ class FileRoot:
         try:
             fd = self._part(folder, last, key)
         except FileNotFoundError:
-            with looked_at(folder, last, self._wall) as (_, found):
+            with looked_at(folder, last, self._denied) as (_, found):
                 if (found.st_size, found.st_mtime_ns) == (size, mtime_ns):
                     return
             raise
@@ -321,10 +323,10 @@ class FileRoot:
         raise InvalidState("file_failed", f"{shown_name(wire_name(last))} cannot be written: {text}.")
 
     def _check_replaced(self, folder: int, last: bytes, name: str) -> None:
-        """Refuse to replace what is neither a file nor a link, or what the wall refuses."""
-        self._wall.check_made(folder, last)
+        """Refuse to replace what is neither a file nor a link, or a denied path."""
+        self._denied.check_made(folder, last)
         try:
-            with looked_at(folder, last, self._wall) as (_, found):
+            with looked_at(folder, last, self._denied) as (_, found):
                 _check_kind(found, name, "file", "link")
         except InvalidState as error:
             if error.code != "file_missing":
@@ -336,14 +338,15 @@ class FileRoot:
         with _said(name):
             with self._closing:  # while it is open: its number could else become another folder's
                 folder = os.dup(self._folder)
-            with enter(folder, parts, self._wall) as found:
+            with enter(folder, parts, self._denied) as found:
                 yield found
 
     @contextmanager
     def _regular(self, name: str, key: str = "") -> Iterator[int]:
         """Give a regular file, opened to be read; with a `key` the unfinished one."""
         with self._at(name) as (folder, last):
-            with looked_at(folder, part_name(last, key) if key else last, self._wall) as (path, found):
+            kept = part_name(last, key) if key else last
+            with looked_at(folder, kept, self._denied) as (path, found):
                 _check_kind(found, name, "file")
                 fd = reopened(path, os.O_RDONLY)
             try:

@@ -5,7 +5,7 @@ What a caller names may lead over symbolic links, as every path does. Below it n
 opened by itself, without following it, from the folder before it, so that a folder that is swapped for a link
 meanwhile leads nowhere (openat(2), O_NOFOLLOW). In a folder where every user may make links (`/tmp`), only
 those of this user and of the folder's owner are followed, as the kernel does where it follows them itself.
-Every step is shown to the wall. Nothing is opened but as a path (O_PATH) before it is known what it is:
+Every step is checked. Nothing is opened but as a path (O_PATH) before it is known what it is:
 opening a device or a FIFO may do something, or wait.
 """
 
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from outlive.core.errors import InvalidState
 from outlive.core.file_words import shown_name, wire_name
-from outlive.files.wall import Wall, identity_of
+from outlive.files.denied import DeniedPaths, identity_of
 
 _PATH = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER = _PATH | os.O_DIRECTORY
@@ -28,14 +28,14 @@ SHARED = (
 )  # of a folder in which every user makes links, and removes their own only
 
 
-def find(path: bytes, wall: Wall, *, keeps_link: bool, root: int = -1) -> tuple[int, bytes]:
+def find(path: bytes, denied: DeniedPaths, *, keeps_link: bool, root: int = -1) -> tuple[int, bytes]:
     """Return the folder in which a path's last part lies, opened, and that part's name.
 
     The name is b"." for the root.
 
     Args:
         path: An absolute path. The last part need not exist.
-        wall: What is refused.
+        denied: What is refused.
         keeps_link: A link at the end is meant itself, unless it leads to a folder; else what it leads to is
             meant.
         root: A folder, opened, in which the path and absolute links begin, and above which nothing leads;
@@ -55,7 +55,7 @@ def find(path: bytes, wall: Wall, *, keeps_link: bool, root: int = -1) -> tuple[
             while parts:
                 part = parts.popleft()
                 if name != b".":
-                    folder, name = _go_on(folder, name, wall), b"."
+                    folder, name = _go_on(folder, name, denied), b"."
                 if part == b"..":
                     if root < 0 or not os.path.samestat(os.fstat(folder), os.fstat(root)):
                         folder = _moved(folder, os.open(b"..", _FOLDER, dir_fd=folder))
@@ -128,14 +128,14 @@ def _moved(old: int, new: int) -> int:
     return new
 
 
-def _go_on(folder: int, name: bytes, wall: Wall) -> int:
+def _go_on(folder: int, name: bytes, denied: DeniedPaths) -> int:
     """Return the folder of that name, opened, in the place of the one before it."""
     try:
         new = os.open(name, _FOLDER, dir_fd=folder)
     except (FileNotFoundError, NotADirectoryError):
         raise _missing(name) from None
     try:
-        wall.check(new, os.fstat(new))
+        denied.check(new, os.fstat(new))
     except BaseException:
         os.close(new)
         raise
@@ -181,7 +181,7 @@ def _begin(root: int) -> int:
 
 
 @contextmanager
-def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, bytes]]:
+def enter(folder: int, parts: list[bytes], denied: DeniedPaths) -> Iterator[tuple[int, bytes]]:
     """Give the folder in which the last of `parts` lies, opened while the block runs, and its name.
 
     No link is followed. The descriptor that it begins with is closed.
@@ -194,7 +194,7 @@ def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, by
     try:
         for part in parts:
             if name != b".":
-                current = _go_on(current, name, wall)
+                current = _go_on(current, name, denied)
             name = part
         yield current, name
     finally:
@@ -202,10 +202,12 @@ def enter(folder: int, parts: list[bytes], wall: Wall) -> Iterator[tuple[int, by
 
 
 @contextmanager
-def looked_at(folder: int, name: bytes, wall: Wall | None = None) -> Iterator[tuple[int, os.stat_result]]:
+def looked_at(
+    folder: int, name: bytes, denied: DeniedPaths | None = None
+) -> Iterator[tuple[int, os.stat_result]]:
     """Give what has that name, opened as a path, and what it is; a link is not followed.
 
-    Without a wall it is shown only, and nothing of its content.
+    Without `denied` it is shown only, and nothing of its content.
 
     Raises:
         AccessDenied: `path_refused`.
@@ -217,8 +219,8 @@ def looked_at(folder: int, name: bytes, wall: Wall | None = None) -> Iterator[tu
         raise _missing(name) from None
     try:
         found = os.fstat(fd)
-        if wall is not None:
-            wall.check(fd, found)
+        if denied is not None:
+            denied.check(fd, found)
         yield fd, found
     finally:
         os.close(fd)

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from outlive.core.errors import ConfigInvalid, InvalidState
 from outlive.core.printable import printable
 from outlive.core.values import dataclass
+from outlive.files.denied import DeniedPaths
 from outlive.files.documents import read_found
 from outlive.files.walk import enter
-from outlive.files.wall import Wall
 
 _MAX_BYTES = 64 << 20  # ~/.claude.json grows with every conversation; beyond this it is something else
-_WALL = Wall()
+_NOTHING = DeniedPaths()
 _MAX_BACKUPS = 20  # that are looked at for what a file was before; older ones are of other days
 
 
@@ -127,12 +127,12 @@ def _reached(path: str, project: str | None, *, makes_folders: bool = False) -> 
     root = os.open(project, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for depth in range(1, len(parts)):
-            with enter(os.dup(root), parts[:depth], _WALL) as (folder, name):
+            with enter(os.dup(root), parts[:depth], _NOTHING) as (folder, name):
                 if makes_folders:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, dir_fd=folder)
                 os.stat(name, dir_fd=folder, follow_symlinks=False)  # a missing one is no refusal
-        with enter(os.dup(root), parts, _WALL) as (folder, name):
+        with enter(os.dup(root), parts, _NOTHING) as (folder, name):
             at = f"/proc/self/fd/{folder}/{os.fsdecode(name)}"
             if os.path.islink(at):
                 raise _leaves(path, project)

@@ -18,8 +18,8 @@ from outlive.core.file_words import name_bytes, shown_name
 from outlive.core.values import dataclass
 from outlive.discovery.config_paths import own_files
 from outlive.discovery.state_folder import layout_of
+from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.files.wall import Wall
 from outlive.kernel.project import working_folder
 
 _TIMES = 5  # that a copy is opened anew which the server does not know any more: it was started again
@@ -102,7 +102,7 @@ class Copy:
     def _here(self, word: FileWord, *, writes: bool) -> LocalEnd:
         path = os.path.abspath(os.path.expanduser(name_bytes(word.path)))
         own = own_files(os.environ, working_folder=working_folder())
-        root = FileRoot(path, Wall([layout_of(self.state_dir).root, *own]), writes=writes)
+        root = FileRoot(path, DeniedPaths([layout_of(self.state_dir).root, *own]), writes=writes)
         return LocalEnd(root=root, world=self.world, **root.opened())
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError
 from outlive.core.file_words import part_name
+from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.files.wall import Wall
 
 _KEY = "0123456789abcdef"
 _SECRET = b"olv_secret"
@@ -42,21 +42,21 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def wall(own: Path, tmp_path: Path) -> Wall:
+def denied(own: Path, tmp_path: Path) -> DeniedPaths:
     """What keeps copies out of that folder, and of settings that do not exist yet."""
-    return Wall([str(own), str(tmp_path / "config.toml")])
+    return DeniedPaths([str(own), str(tmp_path / "config.toml")])
 
 
 @pytest.fixture
-def root(tree: Path, wall: Wall) -> Iterator[FileRoot]:
+def root(tree: Path, denied: DeniedPaths) -> Iterator[FileRoot]:
     """The user's folder, opened for a copy."""
-    found = FileRoot(os.fsencode(tree), wall, writes=True)
+    found = FileRoot(os.fsencode(tree), denied, writes=True)
     yield found
     found.close()
 
 
-def _used(path: Path, wall: Wall, *, writes: bool) -> None:
-    found = FileRoot(os.fsencode(path), wall, writes=writes)
+def _used(path: Path, denied: DeniedPaths, *, writes: bool) -> None:
+    found = FileRoot(os.fsencode(path), denied, writes=writes)
     try:
         found.look("")
         found.read("", 0, 10)
@@ -64,14 +64,14 @@ def _used(path: Path, wall: Wall, *, writes: bool) -> None:
         found.close()
 
 
-def _refused(path: Path, wall: Wall, *, writes: bool = False) -> None:
+def _refused(path: Path, denied: DeniedPaths, *, writes: bool = False) -> None:
     with pytest.raises(AccessDenied) as refusal:
-        _used(path, wall, writes=writes)
+        _used(path, denied, writes=writes)
     assert refusal.value.code == "path_refused"
 
 
 @pytest.mark.promise("S0.19.copy_wall")
-def test_the_state_folder_is_refused_under_every_name(own: Path, tree: Path, wall: Wall) -> None:
+def test_the_state_folder_is_refused_under_every_name(own: Path, tree: Path, denied: DeniedPaths) -> None:
     (tree / "link").symlink_to(own)
     (tree / "file").symlink_to(own / "tokens.json")
     os.link(own / "tokens.json", tree / "hard")
@@ -87,12 +87,12 @@ def test_the_state_folder_is_refused_under_every_name(own: Path, tree: Path, wal
         tree / ".." / "state" / "tokens.json",
         Path(f"/proc/self/root{own}/tokens.json"),
     ):
-        _refused(path, wall)
+        _refused(path, denied)
 
 
 @pytest.mark.promise("S0.19.copy_wall")
 def test_files_with_several_names_are_told_apart_without_a_walk_for_each(
-    own: Path, tree: Path, wall: Wall, root: FileRoot, monkeypatch: pytest.MonkeyPatch
+    own: Path, tree: Path, denied: DeniedPaths, root: FileRoot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
         (tree / f"{number}").write_bytes(b"mine")
@@ -104,8 +104,8 @@ def test_files_with_several_names_are_told_apart_without_a_walk_for_each(
         walked.append(folder)
         return scandir(folder)
 
-    monkeypatch.setattr("outlive.files.wall._COARSE_NS", 0)  # as if these files were some seconds old
-    monkeypatch.setattr("outlive.files.wall.os.scandir", counted)
+    monkeypatch.setattr("outlive.files.denied._COARSE_NS", 0)  # as if these files were some seconds old
+    monkeypatch.setattr("outlive.files.denied.os.scandir", counted)
     for number in range(20):
         assert root.read(f"{number}", 0, 10)["data"] == b"mine"
         root.look(f"{number}-too")
@@ -121,30 +121,30 @@ def test_files_with_several_names_are_told_apart_without_a_walk_for_each(
 
 
 @pytest.mark.promise("S0.19.copy_wall")
-def test_a_descriptor_of_another_process_is_no_file(own: Path, wall: Wall) -> None:
+def test_a_descriptor_of_another_process_is_no_file(own: Path, denied: DeniedPaths) -> None:
     with open(own / "tokens.json", "rb") as opened:
-        _refused(Path(f"/proc/self/fd/{opened.fileno()}"), wall)
-    _refused(Path("/proc/self/environ"), wall)
-    _refused(Path("/sys/kernel/notes"), wall)
+        _refused(Path(f"/proc/self/fd/{opened.fileno()}"), denied)
+    _refused(Path("/proc/self/environ"), denied)
+    _refused(Path("/sys/kernel/notes"), denied)
 
 
 @pytest.mark.promise("S0.19.copy_wall")
 def test_nothing_is_written_over_settings_nor_into_the_state_folder(
-    own: Path, tmp_path: Path, wall: Wall
+    own: Path, tmp_path: Path, denied: DeniedPaths
 ) -> None:
-    target = FileRoot(os.fsencode(tmp_path / "config.toml"), wall, writes=True)
+    target = FileRoot(os.fsencode(tmp_path / "config.toml"), denied, writes=True)
     with pytest.raises(AccessDenied):
         target.write("", _KEY, 0, b"x")
     with pytest.raises(AccessDenied):
         target.make("", "file", _KEY, _SEAL)
     target.close()
     assert not list(tmp_path.glob("*config*"))
-    _refused(own / "authorized", wall, writes=True)
+    _refused(own / "authorized", denied, writes=True)
 
 
-def _not_made(path: Path, wall: Wall) -> None:
+def _not_made(path: Path, denied: DeniedPaths) -> None:
     """Neither a link nor a file gets this name."""
-    target = FileRoot(os.fsencode(path.parent), wall, writes=True)
+    target = FileRoot(os.fsencode(path.parent), denied, writes=True)
     try:
         with pytest.raises(AccessDenied):
             target.make(path.name, "link", "", _SEAL, "/tmp")
@@ -164,7 +164,7 @@ def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) 
     (disk / "deep" / "local").mkdir(parents=True)
     (disk / "via").symlink_to("deep")
     (home / ".local").symlink_to("../disk/via/local")
-    wall = Wall([str(home / ".local" / "state"), str(home / ".config" / "outlive" / "config.toml")])
+    denied = DeniedPaths([str(home / ".local" / "state"), str(home / ".config" / "outlive" / "config.toml")])
     for path in (
         home,
         home / ".config",  # absent
@@ -176,12 +176,12 @@ def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) 
         disk / "deep" / "local",
         disk / "deep" / "local" / "state",
     ):
-        _not_made(path, wall)
+        _not_made(path, denied)
     (home / ".config").mkdir()
-    _not_made(home / ".config" / "outlive", wall)
+    _not_made(home / ".config" / "outlive", denied)
     (home / "name").symlink_to(".config")
-    _not_made(home / "name" / "outlive", wall)
-    root = FileRoot(os.fsencode(home), wall, writes=True)
+    _not_made(home / "name" / "outlive", denied)
+    root = FileRoot(os.fsencode(home), denied, writes=True)
     root.make(".config/outlive", "folder")
     with pytest.raises(AccessDenied):
         root.make(".config/outlive/config.toml", "folder")
@@ -192,8 +192,8 @@ def test_no_part_of_the_way_to_what_is_outlives_own_is_replaced(tmp_path: Path) 
 
 @pytest.mark.promise("S0.19.copy_wall")
 def test_a_state_folder_that_does_not_exist_yet_is_not_made_by_a_copy(tmp_path: Path, tree: Path) -> None:
-    wall = Wall([str(tmp_path / "tree" / "state")])
-    target = FileRoot(os.fsencode(tree), wall, writes=True)
+    denied = DeniedPaths([str(tmp_path / "tree" / "state")])
+    target = FileRoot(os.fsencode(tree), denied, writes=True)
     with pytest.raises(AccessDenied):
         target.make("state", "folder")
     target.close()
@@ -220,7 +220,7 @@ def test_a_link_in_a_tree_is_never_followed(own: Path, tree: Path, root: FileRoo
 @pytest.mark.parametrize("mode", [0o1777, 0o777, 0o1755])
 @pytest.mark.parametrize("owner", ["other", "folder", "self"])
 def test_a_link_of_another_users_in_a_folder_of_all_users_is_not_followed(
-    tmp_path: Path, tree: Path, wall: Wall, mode: int, owner: str
+    tmp_path: Path, tree: Path, denied: DeniedPaths, mode: int, owner: str
 ) -> None:
     (tree / "f").write_text("mine")
     shared = tmp_path / "shared"
@@ -232,10 +232,10 @@ def test_a_link_of_another_users_in_a_folder_of_all_users_is_not_followed(
     shared.chmod(mode)
     for writes, path in ((False, link / "f"), (True, link / "new"), (True, link), (False, link)):
         if owner != "other" or mode != 0o1777:
-            FileRoot(os.fsencode(path), wall, writes=writes).close()
+            FileRoot(os.fsencode(path), denied, writes=writes).close()
             continue
         with pytest.raises(InvalidState) as refusal:
-            FileRoot(os.fsencode(path), wall, writes=writes).close()
+            FileRoot(os.fsencode(path), denied, writes=writes).close()
         assert refusal.value.code == "file_failed"
         assert "another user's" in str(refusal.value)
 

@@ -1,4 +1,4 @@
-"""Files that no caller reads or writes: `Wall` knows outlive's own folder and files by what they are,
+"""Files that no caller reads or writes: `DeniedPaths` knows outlive's own folder and files by what they are,
 whatever name leads there.
 
 A file is recognized by its device and inode, so links, other mounts and hard links change nothing. Blocking.
@@ -44,7 +44,7 @@ def identity_of(found: os.stat_result) -> str:
     return f"{found.st_dev:x}-{found.st_ino:x}"
 
 
-class Wall:
+class DeniedPaths:
     """Refuses outlive's own files, and file systems that are the kernel's."""
 
     def __init__(self, own: Sequence[str] = ()) -> None:
