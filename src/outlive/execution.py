@@ -223,7 +223,8 @@ class _NodeRoutes:
     async def ask_files(
         self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
     ) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = await self._backends[name].requests.files(method, params, data)
+        asked = self._backends[name].requests.plainly(lambda node: node.files(method, params, data))
+        found: Mapping[str, Any] = await asked
         return found
 
     def _opened(self) -> Routing:

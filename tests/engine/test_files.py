@@ -19,7 +19,7 @@ from outlive.engine.files import OpenFiles
 from outlive.files import root as root_module
 from outlive.files.denied import DeniedPaths
 from outlive.files.root import FileRoot
-from outlive.operations.files import FileDrop, FileLook, FileOpen, FileWrite
+from outlive.operations.files import FileClose, FileDrop, FileLook, FileOpen, FileWrite
 
 
 class Permissive:
@@ -93,6 +93,23 @@ async def test_a_principal_whose_disk_stands_still_takes_no_thread_of_the_others
             await more
     finally:
         disk.goes_on.set()
+        await files.close()
+
+
+@pytest.mark.promise("S0.19.copy_bounds")
+async def test_a_principals_threads_end_with_what_it_has_open(tmp_path: Path) -> None:
+    files = _files(tmp_path, Permissive())
+
+    def threads() -> int:
+        return sum(one.name.startswith("files") for one in threading.enumerate())
+
+    try:
+        opened = [await files.open(_by(name), FileOpen(path=str(tmp_path))) for name in "ab"]
+        assert threads() >= 2
+        for name, one in zip("ab", opened, strict=True):
+            await files.end(_by(name), FileClose(copy=one["copy"]))
+        await _until(lambda: not threads())
+    finally:
         await files.close()
 
 

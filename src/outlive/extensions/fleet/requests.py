@@ -6,8 +6,8 @@ Starts belong to `starts`, what the node reports by itself to `follower`.
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from outlive.core.controls import Operation, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
 from outlive.core.cursor import Cursor
@@ -55,10 +55,8 @@ class NodeRequests:
 
     async def over(self, ask: Callable[[NodeClient], Awaitable[_T]]) -> _T:
         """Return what the node answers; its refusals in the words of this server."""
-        node = self.node
         try:
-            async with self.link.asking():
-                return await ask(node)
+            return await self.plainly(ask)
         except ProcessNotFound as error:
             text = "The node does not know this process (yet, or any more)."
             raise InvalidState("process_ended", text) from error
@@ -68,21 +66,15 @@ class NodeRequests:
                 f"The node {self.link.name!r} does not allow this: {error.message}",
                 hint=error.hint,
             ) from error
-        except BackendUnavailable as error:
-            if error.code not in _AWAY:
-                raise
-            raise self.link.unavailable() from error
 
-    async def files(
-        self, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        """Return what the node answers about its files, refusals in its own words: they are about what the
-        caller has named.
+    async def plainly(self, ask: Callable[[NodeClient], Awaitable[_T]]) -> _T:
+        """Return what the node answers; its refusals in its own words, where they are about something that
+        the caller has named.
         """
         node = self.node
         try:
             async with self.link.asking():
-                return await node.files(method, params, data)
+                return await ask(node)
         except BackendUnavailable as error:
             if error.code not in _AWAY:
                 raise
