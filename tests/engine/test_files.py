@@ -27,9 +27,11 @@ class Permissive:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.judged: list[str] = []
 
-    async def check_copy(self, *_: object, **__: object) -> None:
+    async def check_copy(self, path: str, *_: object, **__: object) -> None:
         """Let it pass."""
+        self.judged.append(path)
 
     def states(self) -> dict[str, object]:
         """Return no nodes."""
@@ -42,13 +44,28 @@ class Permissive:
 
 def _files(folder: Path, passes: Any) -> OpenFiles:  # noqa: ANN401 -- it stands for four things
     settings: Any = SimpleNamespace(
-        state_dir=str(folder / "state"), own_files=(), environment={}, open_root=None
+        state_dir=str(folder / "state"), own_files=(), environment={"HOME": str(folder)}, open_root=None
     )
     return OpenFiles(settings, passes, lookup=passes, lines=passes, events=passes)
 
 
 def _by(principal: str) -> Owner:
     return Owner(principal=principal, connection_id="c")
+
+
+@pytest.mark.promise("S0.19.copy_callers")
+async def test_a_path_is_judged_as_it_was_asked_for_and_as_what_it_leads_to(tmp_path: Path) -> None:
+    """A pattern of the lists has no slash at the end of the home folder."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there")
+    passes = Permissive()
+    files = _files(tmp_path, passes)
+    try:
+        for path in ("", "there", "link"):
+            await files.open(_by("a"), FileOpen(path=path))
+    finally:
+        await files.close()
+    assert passes.judged == [str(tmp_path / name) for name in ("", "there", "link", "there")]
 
 
 class StandingDisk:

@@ -248,7 +248,8 @@ class OpenFiles:
         (with a process's id) the process's folder, as a node knows them.
         """
         if asked.place == LOCAL:
-            return HERE, wire_name(os.path.join(self._home, name_bytes(asked.path))), ""
+            path = os.path.join(self._home, name_bytes(asked.path)) if asked.path else self._home
+            return HERE, wire_name(path), ""
         if asked.place in self._nodes.states():
             return Location(kind="node", backend=asked.place), asked.path, ""
         asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
