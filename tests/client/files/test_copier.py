@@ -37,7 +37,7 @@ class Counted:
         count.begin()
         self._count, self._answer = count, answer
 
-    async def result(self) -> Members:
+    async def __call__(self) -> Members:
         """Count it no more."""
         self._count.now -= 1
         return self._answer
@@ -94,7 +94,7 @@ def test_a_large_file_has_a_bounded_number_of_pieces_under_way() -> None:
     count = Count()
     source, target = PretendedEnd(_FILE, count), PretendedEnd(None, count)
     copier = Copier(source, target)
-    run(copier.run())
+    run(copier.run(_FILE))
     assert (target.there, copier.counts["sent_bytes"], target.made) == (_SIZE, _SIZE, ["file"])
     assert 20 <= count.most <= 24  # a long line is full, and memory is not
     assert count.now == 0
@@ -104,7 +104,7 @@ def test_a_large_file_has_a_bounded_number_of_pieces_under_way() -> None:
 def test_a_file_that_arrives_otherwise_gets_no_name() -> None:
     source, target = PretendedEnd(_FILE, Count()), PretendedEnd(None, Count(), lies=True)
     with pytest.raises(InvalidState) as refusal:
-        run(Copier(source, target).run())
+        run(Copier(source, target).run(source.entry or {}))
     assert refusal.value.code == "file_changed"
     assert (target.made, target.dropped) == ([], 1)
 
@@ -115,6 +115,6 @@ def test_a_source_that_is_said_to_be_a_link_or_device_makes_nothing(kind: str) -
     entry = {**_FILE, "kind": kind, "size": 0, "target": "/etc"}
     source, target = PretendedEnd(entry, Count()), PretendedEnd(None, Count())
     with pytest.raises(InvalidState) as refusal:
-        run(Copier(source, target).run())
+        run(Copier(source, target).run(source.entry or {}))
     assert refusal.value.code == "file_failed"
     assert (target.made, target.there) == ([], 0)

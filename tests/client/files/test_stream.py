@@ -68,8 +68,9 @@ def test_a_file_goes_on_where_it_is_the_same_and_arrives_whole(
         source, target = Path(folder, "source"), Path(folder, "copy")
         source.write_bytes(content)
         end = _end(source, writes=False)
-        assert end.entry is not None
-        part = Path(os.fsdecode(os.path.join(os.fsencode(folder), part_name(b"copy", key_of(end.entry)))))
+        entry = end.entry
+        assert entry is not None
+        part = Path(os.fsdecode(os.path.join(os.fsencode(folder), part_name(b"copy", key_of(entry)))))
         there = bytearray((content + b"more than there is" * 2)[:left])
         if 0 <= flipped < len(there):
             there[flipped] ^= 1
@@ -84,7 +85,7 @@ def test_a_file_goes_on_where_it_is_the_same_and_arrives_whole(
                 raise KeyboardInterrupt
 
         try:
-            run(Copier(end, _end(target, writes=True), progress=stop).run())
+            run(Copier(end, _end(target, writes=True), progress=stop).run(entry))
         except KeyboardInterrupt:
             assert not target.exists()
             there = bytearray(part.read_bytes())
@@ -94,7 +95,7 @@ def test_a_file_goes_on_where_it_is_the_same_and_arrives_whole(
             part.write_bytes(there)
             part.chmod(0o600)
         copier = Copier(end, _end(target, writes=True))
-        run(copier.run())
+        run(copier.run(entry))
         assert target.read_bytes() == content
         assert copier.counts["sent_bytes"] == len(content) - _kept(content, bytes(there))
         assert sorted(os.listdir(folder)) == ["copy", "source"]

@@ -66,19 +66,18 @@ class Copier:
         self._compares = compares
         self._progress = progress
         self._reads, self._writes = Pipeline(self._leave_out), Pipeline(self._leave_out)
+        self._is_single = True
         self._begun = 0  # entries of which something is written at the target
 
-    async def run(self) -> None:
-        """Copy everything.
+    async def run(self, entry: Members) -> None:
+        """Copy everything; the source is `entry`.
 
         Raises:
-            InvalidState: `file_missing`: there is no source; `file_failed`: a single file cannot be copied,
-                or the source is neither a file nor a folder.
+            InvalidState: `file_failed`: a single file cannot be copied, or the source is neither a file nor a
+                folder.
             ConnectionLost: Run another one over another connection.
         """
-        entry = self._source.entry
-        if entry is None:
-            raise InvalidState("file_missing", "There is no such file or folder.")
+        self._is_single = entry["kind"] != "folder"
         if entry["kind"] == "folder":
             await self._tree(entry)
         elif entry["kind"] == "link":
@@ -250,8 +249,7 @@ class Copier:
         Raises:
             OutliveError: It is about the whole copy.
         """
-        is_single = self._source.entry is None or self._source.entry["kind"] != "folder"
-        if error.code in _COPY_ENDS or is_single:
+        if error.code in _COPY_ENDS or self._is_single:
             raise error
         self.left_out.append((name, error))
 

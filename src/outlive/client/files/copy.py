@@ -76,7 +76,7 @@ class Copy:
                 target = target_of(source, target.below(""), is_folder=False)
                 to_end = await self._opened(stack, channel, target, writes=True)
             copier = Copier(from_end, to_end, compares=self.compare, progress=self.progress)
-            await copier.run()
+            await copier.run(from_end.entry)
         left_out = tuple(LeftOut(name=shown_name(name), error=error) for name, error in copier.left_out)
         return Copied(source=str(source), target=str(target), left_out=left_out, **copier.counts)
 

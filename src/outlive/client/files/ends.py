@@ -2,11 +2,12 @@
 server.
 
 What is asked and answered are the methods and members of `operations.files`. They may be under way many at
-once: `begin` returns `Pending`, whose `result` waits for it. Here that is done at once, since the disk is
+once: `begin` returns `Pending`, which waits for the answer. Here that is done at once, since the disk is
 near.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from outlive.client.channel import ClientConnection
@@ -19,16 +20,10 @@ from outlive.files.root import FileRoot
 Members = Mapping[str, Any]
 
 
-class Pending(Protocol):
-    """Something that was begun."""
-
-    async def result(self) -> Members:
-        """Return the answer's members; the bytes of a piece are `data`. Once.
-
-        Raises:
-            OutliveError: Why it was not done.
-            ConnectionLost: Whether it was is not known; it may be repeated.
-        """
+# Returns the answer to something that was begun, once; the bytes of a piece are its member `data`. Raises an
+# OutliveError that says why it was not done, or ConnectionLost: whether it was is not known, and it may be
+# repeated.
+Pending = Callable[[], Awaitable[Members]]
 
 
 class FileEnd(Protocol):
@@ -52,16 +47,9 @@ class FileEnd(Protocol):
 
 
 async def ask(end: FileEnd, method: str, data: bytes = b"", /, **members: object) -> Members:
-    """Return an end's answer; see `Pending.result`."""
-    return await (await end.begin(method, data, **members)).result()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Done:
-    answer: Members
-
-    async def result(self) -> Members:
-        return self.answer
+    """Return an end's answer (see `Pending`)."""
+    answer = await end.begin(method, data, **members)
+    return await answer()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,20 +64,16 @@ class LocalEnd:
 
     async def begin(self, method: str, data: bytes = b"", /, **members: object) -> Pending:
         """Do it."""
-        return _Done(answer=await self.world.aside(lambda: self.root.ask(method, data, **members)))
+        found = await self.world.aside(lambda: self.root.ask(method, data, **members))
+
+        async def answer() -> Members:
+            return found
+
+        return answer
 
     async def close(self) -> None:
         """Let go of it."""
         self.root.close()
-
-
-@dataclass(slots=True, kw_only=True)
-class _Asked:
-    channel: ClientConnection
-    request_id: int
-
-    async def result(self) -> Members:
-        return await self.channel.answer_to(self.request_id, answer_s=ANSWER_S)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -120,7 +104,8 @@ class RemoteEnd:
         params = {"copy": self.copy, **members}
         if method == "file_read":
             params["encoding"] = "binary"
-        return _Asked(channel=self.channel, request_id=await self.channel.send(method, params, data))
+        request_id = await self.channel.send(method, params, data)
+        return partial(self.channel.answer_to, request_id, answer_s=ANSWER_S)
 
     async def close(self) -> None:
         """Close it there."""

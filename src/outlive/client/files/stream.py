@@ -46,7 +46,7 @@ class Pipeline:
     async def _hear(self) -> None:
         name, pending, heard = self._waiting.popleft()
         try:
-            await heard(await pending.result())
+            await heard(await pending())
         except OutliveError as error:
             self._failed(name, error)
 
@@ -150,7 +150,7 @@ async def is_same_stretch(
     """Tell whether a stretch is the same at both ends; with a `key`, of the target's unfinished file."""
     asked = await target.begin("file_digest", name=name, offset=offset, length=length, key=key)
     own = await ask(source, "file_digest", name=name, offset=offset, length=length)
-    other = await asked.result()
+    other = await asked()
     is_whole = own["length"] == other["length"] == length
     return is_whole and bool(own["sha256"] == other["sha256"])
 
