@@ -5,13 +5,13 @@ A file is recognized by its device and inode, so links, other mounts and hard li
 """
 
 import contextlib
-import ctypes
 import os
 import stat
 import time
 from collections.abc import Iterator, Sequence
 
 from outlive.core.errors import AccessDenied
+from outlive.kernel.calls import file_system_type
 
 _HINT = "Copy what your programs write; outlive's own files are handled by outlive (`outlive backup`)."
 # statfs(2), f_type. What lies there is no file: a link in /proc leads into other processes, and reading may
@@ -33,8 +33,6 @@ _KERNELS_OWN = frozenset(
 # A file system's clock runs behind by a tick of some milliseconds; in this second the folders are looked at
 # each time.
 _COARSE_NS = 1_000_000_000
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
 
 
 def identity_of(found: os.stat_result) -> str:
@@ -61,7 +59,7 @@ class DeniedPaths:
             AccessDenied: `path_refused`.
         """
         if found.st_dev != self._known_device and not stat.S_ISLNK(found.st_mode):
-            if _file_system(fd) in _KERNELS_OWN:
+            if file_system_type(fd) in _KERNELS_OWN:
                 text = (
                     f"What lies in {os.readlink(f'/proc/self/fd/{fd}')} is no file: the kernel makes it up."
                 )
@@ -132,15 +130,6 @@ def _inside(folders: Sequence[bytes]) -> Iterator[str]:
                 else:
                     with contextlib.suppress(OSError):
                         yield identity_of(entry.stat(follow_symlinks=False))
-
-
-def _file_system(fd: int) -> int:
-    """Return the type of the file system, 0 where the kernel does not say."""
-    buffer = ctypes.create_string_buffer(_STATFS_BYTES)
-    if _LIBC.fstatfs(fd, buffer) != 0:
-        return 0
-    # Of the long the lower 32 bits count: the numbers are so large, and some architectures extend their sign.
-    return ctypes.c_long.from_buffer(buffer).value & 0xFFFFFFFF
 
 
 def _refusal() -> AccessDenied:

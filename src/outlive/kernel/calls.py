@@ -18,6 +18,7 @@ _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, struct pidfd_info), linux/pidfd.
 _PIDFD_INFO_EXIT = 1 << 3  # kernel >= 6.15
 _PIDFD_INFO_BYTES = 64
 _AT_FDCWD, _STATX_BTIME, _STATX_BYTES, _BTIME_OFFSET = -100, 0x800, 256, 80  # struct statx, linux/stat.h
+_STATFS_BYTES = 256  # struct statfs has 120 on 64-bit machines; its first member, a long, is f_type
 _LIBC.fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _LIBC.ptrace.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 _ENDS = frozenset({os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED})
@@ -90,6 +91,17 @@ def birth_ns(path: str) -> int:
     (known,) = struct.unpack_from("=I", found)
     seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_OFFSET)
     return int(seconds * 1_000_000_000 + nanoseconds) if known & _STATX_BTIME else 0
+
+
+def file_system_type(fd: int) -> int:
+    """Return the type of the file system that an opened file is on (statfs(2), f_type), 0 where the kernel
+    does not say.
+    """
+    found = ctypes.create_string_buffer(_STATFS_BYTES)
+    if _LIBC.fstatfs(fd, found) != 0:
+        return 0
+    # Of the long the lower 32 bits count: the numbers are so large, and some architectures extend their sign.
+    return int(struct.unpack_from("@l", found)[0]) & 0xFFFFFFFF
 
 
 def pidfd_exit_status(pidfd: int) -> int | None:
