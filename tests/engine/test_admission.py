@@ -23,7 +23,7 @@ from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.engine import Engine, Process, controls
-from outlive.engine.starts import admitted_starts
+from outlive.engine.starts import starter
 from tests.engine.engines import ME, an_engine, settled
 from tests.engine.held_backend import HeldBackend
 from tests.keeper.client import KeeperRefused
@@ -205,7 +205,7 @@ async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_ag
     """The node was silent first, and then had no room: the command goes on waiting for its turn, and runs
     once.
     """
-    monkeypatch.setattr(admitted_starts, "_RETRY_S", 0.01)
+    monkeypatch.setattr(starter, "_RETRY_S", 0.01)
     async with asyncio.timeout(10), an_engine(tmp_path / "state", backend=held) as engine:
         second = await _queued(engine, held)
         await engine.queue.set_limit("me", "g", 2)
@@ -324,7 +324,7 @@ async def test_a_server_killed_after_a_cancel_in_that_moment_leaves_a_command_th
         _assert_never_ran(await engine.queries.find(process_id))
         await asyncio.sleep(0)
         assert [asked.process_id for asked in held.asked] == []
-        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
+        assert [one.limit for one in engine.queue.machine.views("me") if one.group == "g"] == [2]
 
 
 class _Story:

@@ -13,7 +13,7 @@ import pytest
 
 from outlive.core.command import Command
 from outlive.core.controls import CloseInput, Pause, Resume, SignalProcess
-from outlive.core.errors import InvalidRequest, InvalidState
+from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process, ProcessFilter
@@ -115,7 +115,7 @@ async def test_a_higher_limit_admits_at_once_and_taking_it_away_admits_all(
     async with an_engine(own_house.state_dir) as engine:
         processes = [await engine.starts.start(_command(gate.wait, limit=1), owner=ME) for _ in range(4)]
         await engine.queue.set_limit("me", "g", 2)
-        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
+        assert [one.limit for one in engine.queue.machine.views("me") if one.group == "g"] == [2]
         await poll_until(lambda: processes[1].state is State.RUNNING)
         assert _states(processes[2:]) == [State.QUEUED] * 2
         await engine.queue.set_limit("me", "g", None)
@@ -208,7 +208,7 @@ async def test_a_killed_server_costs_nobody_his_place(own_house: House, tmp_path
     async with an_engine(own_house.state_dir) as engine:
         found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4
-        assert [one.limit for one in engine.queue.groups("me") if one.group == "g"] == [2]
+        assert [one.limit for one in engine.queue.machine.views("me") if one.group == "g"] == [2]
     async with an_engine(own_house.state_dir) as engine:
         found = [await engine.queries.find(process_id) for process_id in ids]
         assert _states(found) == [State.RUNNING] * 2 + [State.QUEUED] * 4
@@ -265,3 +265,28 @@ async def test_a_whole_group_is_paused_resumed_and_cancelled(own_house: House, t
 def _waiting_files(own_house: House) -> list[str]:
     waiting, _ = QueueStore(own_house.layout).open()
     return [command.process_id for command in waiting]
+
+
+async def test_a_disk_that_keeps_nothing_refuses_limits_moves_and_what_would_wait(
+    own_house: House, gate: Gate
+) -> None:
+    waiting = Path(own_house.layout.waiting)
+    async with an_engine(own_house.state_dir) as engine:
+        busy = await engine.starts.start(_command(gate.wait, limit=1), owner=ME)
+        first, second = [await engine.starts.start(_command("true"), owner=ME) for _ in range(2)]
+        moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
+        for refused in (
+            engine.queue.set_limit("me", "h", 1),
+            engine.queue.move(second, -1),
+            engine.starts.start(_command("true"), owner=ME),
+        ):
+            with pytest.raises(LimitExceeded) as full:
+                await refused
+            assert full.value.code == "disk_full"
+        await asyncio.to_thread(moved.rename, waiting)
+        (group,) = [one for one in engine.queue.machine.views("me") if one.group == "g"]
+        assert group.waiting == [first.process_id, second.process_id]
+        assert len(list(engine.queries.live())) == 3, "the refused one has left something"
+        gate.open()
+        for one in (busy, first, second):
+            assert await _ended(engine, one) == 0

@@ -31,7 +31,6 @@ from outlive.engine.machines.routes import NodeRoutes, NoRoutes
 from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
-from outlive.engine.processes.groups import ConcurrencyLimits, PendingStarts
 from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.engine.processes.places import Places
 from outlive.engine.processes.process_table import (
@@ -51,15 +50,15 @@ from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.reports import Reports
 from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.approvals import ApprovalQueue
+from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import NameHolders, StartNames
 from outlive.engine.starts.names import CommandIds
 from outlive.engine.starts.notice_requests import NoticeRequests
-from outlive.engine.starts.placed_starts import PlacedStarts
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
+from outlive.engine.starts.starter import Starter
 from outlive.engine.starts.starts import Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.kernel.disk import Reserve, probe
@@ -170,7 +169,7 @@ class Engine:
             self._registry,
             self._upkeep,
             feed=self._feed,
-            limits=self._limits,
+            queue=self.queue,
             controls=self.controls,
             holders=self._holders,
             disk=self.disk,
@@ -184,13 +183,12 @@ class Engine:
         self._feed = RegistryFeed(self._registry, self._processes)
         self._registry.on_committed = self._feed.committed
         self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
-        self._pending = PendingStarts(QueueStore(self._layout, fit=reserve.fit))
+        self._waiting = QueueStore(self._layout, fit=reserve.fit)
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
         self._places = Places(self.placement, gpus=settings.gpus)
-        self._limits = ConcurrencyLimits(self._pending, self._places)
         self._changes = ChangeHandler(
             self._feed,
-            self._limits,
+            self._places,
             unread=self._unread,
             redaction=self.redaction,
             questions=self.questions,
@@ -209,7 +207,7 @@ class Engine:
             table,
             secrets=redaction.secrets,
             events=self.events,
-            removed=self._pending.store.removed,
+            removed=self._waiting.removed,
             owed=self.notices if settings.notify_on else None,
         )
         self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
@@ -243,34 +241,36 @@ class Engine:
             table,
             self._registry,
             feed=self._feed,
-            limits=self._limits,
             changes=self._changes,
             redaction=self.redaction,
             events=events,
         )
-        self.approvals = ApprovalQueue(
-            self._pending,
-            self._limits,
+        standing = StandingApprovals(settings.standing_file, umask=settings.umask)
+        starter = Starter(
+            settings=settings,
+            backend=self._backend,
+            places=self._places,
+            preparation=self._preparation,
+            standing=standing,
+            outcomes=outcomes,
+        )
+        self.queue = self._changes.groups = StartQueue(
+            layout=self._layout,
+            store=self._waiting,
+            places=self._places,
+            starter=starter,
+            table=table,
+            changes=self._changes,
+            outcomes=outcomes,
+            redaction=self.redaction,
+            events=events,
+        )
+        self.approvals = StartApprovals(
+            queue=self.queue,
             policing=policing,
+            standing=standing,
+            redaction=self.redaction,
             timeout_s=settings.approval_timeout_s,
-            standing=StandingApprovals(settings.standing_file, umask=settings.umask),
-            table=table,
-            changes=self._changes,
-            outcomes=outcomes,
-            redaction=self.redaction,
-            events=events,
-        )
-        self.queue = StartQueue(
-            self._layout,
-            self._backend,
-            limits=self._limits,
-            pending=self._pending,
-            approvals=self.approvals,
-            table=table,
-            changes=self._changes,
-            outcomes=outcomes,
-            redaction=self.redaction,
-            placed=PlacedStarts(settings, self._preparation, self._places),
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
@@ -342,7 +342,7 @@ class Engine:
         await self.queue.open()
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        self._pending.begin(tasks)
+        self.queue.accept(tasks)
         await self.services.open(tasks)
         self.questions.begin(tasks)
         for task in (
@@ -354,16 +354,15 @@ class Engine:
             tasks.create_task(FoundNodes(self.nodes).run(self.placement), name="engine placement"),
         ):
             stack.callback(task.cancel)
-        stack.callback(self._limits.close)
+        stack.callback(self.queue.close)
         stack.callback(self.services.close)
         stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)
-        stack.callback(self.approvals.close)
 
     async def _find_and_keep(self) -> None:
         """Find what lives again, let what waits begin, then look after the past, for ever."""
         await self.reconciliation.run()
-        self.queue.begin()  # only now is known how many of each group run
-        self.approvals.begin(await self._upkeep.clock())
+        # Only now is known how many of each group run.
+        await self.queue.begin(self._upkeep.clock())
         self.services.begin()
         await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

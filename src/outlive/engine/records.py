@@ -11,11 +11,11 @@ from outlive.core.lifecycle import State
 from outlive.engine.controls import Controls
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import RegistryFeed
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.starts.name_holders import NameHolders
+from outlive.engine.starts.start_queue import StartQueue
 from outlive.store.folder import ChangedLabels, write_labels
 from outlive.store.registry import Registry
 from outlive.store.writer import AUDIT_LOG
@@ -32,7 +32,7 @@ class Records:
         upkeep: Upkeep,
         *,
         feed: RegistryFeed,
-        limits: ConcurrencyLimits,
+        queue: StartQueue,
         controls: Controls,
         holders: NameHolders,
         disk: DiskWatch,
@@ -44,7 +44,7 @@ class Records:
         self._registry = registry
         self._upkeep = upkeep
         self._feed = feed
-        self._limits = limits
+        self._queue = queue
         self._controls = controls
         self._holders = holders
         self._disk = disk
@@ -81,8 +81,7 @@ class Records:
         except OSError as error:
             text = f"Tags and name cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
-        with self._limits.changing_group(process):
-            process.relabel(labels)
+        self._queue.relabel(process, labels)
         self._registry.put(process.stored)
         if (
             process.is_ended

@@ -72,7 +72,7 @@ class Reports:
             case StatisticsRequest():
                 return await self.statistics(by.principal, asked)
             case GroupsRequest():
-                return GroupsAnswer(groups=self._queue.groups(by.principal))
+                return GroupsAnswer(groups=self._queue.machine.views(by.principal))
             case AuditRequest():
                 return await self.audit(asked)
             case SettingsRequest():

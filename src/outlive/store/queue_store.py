@@ -22,12 +22,12 @@ from outlive.core.layout import STREAM_FILES, Layout
 from outlive.core.lifecycle import Cause
 from outlive.core.values import dataclass, field
 from outlive.kernel.files import Survives, read_all, read_any, write_prepared, write_whole
+from outlive.operations.waiting_starts import GroupKey
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, decoded, encode_exit
 from outlive.protocols.keeper import CauseCode, decode_spec
 from outlive.store.removed_ids import RemovedIds
 from outlive.store.retention import SpentIds
 
-GroupKey = tuple[str, str]  # principal, name: groups of the same name belong to each principal separately
 _LIMITS = "limits.json"
 _ORDER = "order.json"  # ids in the order of their turns, where a caller has moved some
 _REMOVED = "removed-ids"  # the ids of processes that were removed
@@ -116,6 +116,17 @@ class QueueStore:
             key=lambda one: (turns.get(one.process_id, len(turns)), _created_ns(one), one.process_id)
         )
         return waiting, self._limits()
+
+    def check_unspent(self, process_id: ProcessId) -> None:
+        """Let an id pass under which no command has waited for an approval before, and no process was
+        removed.
+
+        Raises:
+            InvalidState: `process_ended`: its process was removed.
+            InvalidRequest: It is spent.
+        """
+        self.removed.check(process_id)
+        self.spent.check(process_id)
 
     def put(self, command: WaitingCommand) -> None:
         """Store a command; raises OSError when the disk refuses it."""

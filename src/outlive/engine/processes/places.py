@@ -1,5 +1,5 @@
-"""`Places`: which processes have a place on a machine, between the lines of groups and what leases places
-(`placement.contract`).
+"""`Places`: which processes have a place on a machine, between the commands that wait (`start_queue`) and
+what leases places (`placement.contract`).
 
 A process without `needs` has none and needs none. Every other one holds its place from the moment at which it
 is given until its main process has ended, and gives it back where its start is refused. On the engine's loop
@@ -42,21 +42,20 @@ class Places:
         self._waiting: dict[str, Process] = {}
         # Where it is heard whether what starts just now has its place.
         self._leasing: dict[str, asyncio.Future[bool]] = {}
-        self._advance: Callable[[Process], None] | None = None
+        self._start: Callable[[str], None] | None = None
         self.nodes = KnownNodes(placement)
 
-    def begin(self, advance: Callable[[Process], None]) -> None:
-        """From now on `advance` is called with a process that waits, once it has a place."""
-        self._advance = advance
+    def begin(self, start: Callable[[str], None]) -> None:
+        """From now on `start` is called with the id of a process that waits, once it has a place."""
+        self._start = start
         self._placement.begin(self)
 
     def granted(self, process_id: str, node: str) -> None:
         """Take a place over for a command that waits (see `PlacementListener`)."""
         self._given[process_id] = node
         _tell(self._leasing.get(process_id), is_given=True)
-        process = self._waiting.pop(process_id, None)
-        if process is not None and self._advance is not None:
-            self._advance(process)
+        if self._waiting.pop(process_id, None) is not None and self._start is not None:
+            self._start(process_id)
 
     def put_back(self, process_id: str) -> None:
         """Let a command wait that was about to have a place (see `PlacementListener`)."""
@@ -105,13 +104,11 @@ class Places:
         finally:
             del self._leasing[process_id]
 
-    def has(self, process: Process) -> bool:
-        """Return whether a process that waits has a place, or needs none; it is advanced once it has one."""
+    def acquire(self, process: Process) -> bool:
+        """Return whether a process that waits has a place, or needs none; it is started once it has one."""
         needs = process.needs
         if needs is None or process.process_id in self._given:
             return True
-        if self._advance is None:  # what runs is not counted yet
-            return False
         self._waiting[process.process_id] = process
         node = self._placement.acquire(process.process_id, _demand(process.record, needs))
         if node is None:
@@ -181,14 +178,13 @@ class Places:
         if needs.gpus:
             self._gpus.adopt(process.process_id, needs.gpus, needs.amounts.gpu_milli)
 
-    def release(self, process: Process) -> None:
+    def release(self, process_id: str) -> None:
         """Give a process's place back, or wait for none any more. Safe to repeat."""
-        if process.needs is not None:
-            self._given.pop(process.process_id, None)
-            self._waiting.pop(process.process_id, None)
-            self._gpus.free(process.process_id)
-            self._placement.release(process.process_id)
-            _tell(self._leasing.get(process.process_id), is_given=False)
+        self._given.pop(process_id, None)
+        self._waiting.pop(process_id, None)
+        self._gpus.free(process_id)
+        self._placement.release(process_id)
+        _tell(self._leasing.get(process_id), is_given=False)
 
 
 def _tell(told: asyncio.Future[bool] | None, *, is_given: bool) -> None:

@@ -19,6 +19,7 @@ lowest part up:
 import asyncio
 import time
 from collections.abc import Collection, Iterable
+from typing import Protocol
 
 from outlive.backends.contract import Bell, StartOutcome
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
@@ -36,8 +37,8 @@ from outlive.core.identity import id_from_bytes, id_to_bytes
 from outlive.core.lifecycle import Cause, State
 from outlive.core.values import replace
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
-from outlive.engine.processes.groups import ConcurrencyLimits
 from outlive.engine.processes.output_redaction import Redaction, hide_error
+from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 from outlive.engine.processes.question_watch import QuestionWatch
@@ -201,13 +202,29 @@ class RegistryFeed:
 _ENDING = int(Change.COMPLETED | Change.CLOSED)
 
 
+class GroupCounter(Protocol):
+    """Counts what runs of each group (`starts.start_queue`)."""
+
+    def enter(self, process: Process) -> None:
+        """Count a process that was found running."""
+
+    def ended(self, process: Process) -> None:
+        """Count a process no more, and start the next of its group; safe to repeat."""
+
+
 class ChangeHandler:
-    """Passes a change on to the parts that have to do with it. On the engine's loop only."""
+    """Passes a change on to the parts that have to do with it. On the engine's loop only.
+
+    Attributes:
+        groups: Counts what runs. `Engine` sets it: what an end starts is refused here again.
+    """
+
+    groups: GroupCounter
 
     def __init__(
         self,
         feed: RegistryFeed,
-        limits: ConcurrencyLimits,
+        places: Places,
         *,
         unread: Unread,
         redaction: Redaction,
@@ -215,7 +232,7 @@ class ChangeHandler:
         events: EventPublisher,
     ) -> None:
         self._feed = feed
-        self._limits = limits
+        self._places = places
         self._unread = unread
         self._questions = questions
         self._redaction = redaction
@@ -227,7 +244,7 @@ class ChangeHandler:
             self._redaction.note_masks(process.record, process.folder)
         if process.is_ended:  # the keeper says what lives; the row of a live process needs no update
             self._feed.note(process)
-            self._limits.ended(process)
+            self.groups.ended(process)
         self._unread.changed(process)
         self._events.publish_changes(process, changes)
 
@@ -238,7 +255,7 @@ class ChangeHandler:
 
     def adopted(self, process: Process) -> None:
         """Count, watch and publish a process of an earlier server that was found again."""
-        self._limits.enter(process)
+        self.groups.enter(process)
         self._unread.changed(process)
         self._questions.watch(process)
         self._events.publish_process(ProcessRecovered, process)
@@ -246,7 +263,7 @@ class ChangeHandler:
     def node_changed(self, node: FleetNode | None, *, is_away: bool) -> None:
         """Let a node take what waits for a place, or nothing more while it is away."""
         if node is not None:
-            self._limits.places.nodes.changed(replace(node, is_open=node.is_open and not is_away))
+            self._places.nodes.changed(replace(node, is_open=node.is_open and not is_away))
 
     def queued(self, process: Process) -> None:
         """Record and publish that a new process waits, for an approval or for its group's turn."""
@@ -391,7 +408,6 @@ class StartOutcomes:
         registry: Registry,
         *,
         feed: RegistryFeed,
-        limits: ConcurrencyLimits,
         changes: ChangeHandler,
         redaction: Redaction,
         events: EventPublisher,
@@ -400,7 +416,6 @@ class StartOutcomes:
         self._table = table
         self._registry = registry
         self._feed = feed
-        self._limits = limits
         self._changes = changes
         self._redaction = redaction
         self._events = events
@@ -423,6 +438,16 @@ class StartOutcomes:
             self._feed.note(process)
         self._changes.started(process)
 
+    def refuse(self, process: Process, error: OutliveError, *, is_heard: bool) -> None:
+        """Record that a start was refused: to its caller, which may ask again under the same id, or
+        (without `is_heard`) for all that know it as one that waits.
+        """
+        if is_heard:
+            self.settle(process, error)
+        else:
+            hide_error(error, self._redaction.texts_of(process.process_id))
+            self.never_started(process, cause=Cause.NONE, error=error.message)
+
     def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
         """End a process that has waited and will not run any more."""
         stored = _failed_record(process, error, cause=cause)
@@ -434,7 +459,7 @@ class StartOutcomes:
         """Forget a start that failed; after a timeout it may still come to life and is then unknown."""
         hide_error(error, self._redaction.texts_of(process.process_id))
         self._table.processes.leave(process)
-        self._limits.ended(process)
+        self._changes.groups.ended(process)
         record = process.record
         if not isinstance(error, BackendUnavailable):
             stored = _failed_record(process, error.message, cause=record.cause)

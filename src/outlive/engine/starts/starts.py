@@ -24,19 +24,19 @@ from outlive.core.process import Owner, check_name
 from outlive.core.values import replace
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.groups import StartSlot, StartSlots
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.approvals import ApprovalQueue
+from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import StartNames
 from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.start_records import new_record, new_spec
+from outlive.engine.starts.start_slots import StartSlot, StartSlots
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import WaitingCommand
 
@@ -53,7 +53,7 @@ class Starts:
         reconciliation: Reconciliation,
         names: StartNames,
         queue: StartQueue,
-        approvals: ApprovalQueue,
+        approvals: StartApprovals,
         table: ProcessTable,
         outcomes: StartOutcomes,
         grants: Grants,
@@ -121,7 +121,7 @@ class Starts:
         else:  # the caller has chosen it: the start may be a repetition
             if (known := self._table.live.get(_key_of(process_id))) is not None:
                 return _own(known, owner)
-            self._queue.check_unspent(process_id)
+            self._queue.store.check_unspent(process_id)
         if command.notify:
             self._notices.check(command.notify)
         if command.grant is not None or settings.callbacks is not None:
@@ -186,7 +186,7 @@ class Starts:
             self._events.publish_refusal(owner, error.code, command=hide(command.text))
             raise
         state = State.STARTING if command.group is None else await self._queue.first_state(command, owner)
-        # From here to `self._queue.count` nothing is awaited: another start must not take the same place in
+        # From here to `self._queue.enter` nothing is awaited: another start must not take the same place in
         # the group.
         folder = self._layout.process(process_id)
         record = new_record(
@@ -203,11 +203,7 @@ class Starts:
             approval=approval,
             hide=hide,
         )
-        if (
-            record.needs is not None
-            and record.state is State.STARTING
-            and not self._queue.admission.places.ask(record)
-        ):
+        if record.needs is not None and record.state is State.STARTING and not self._queue.places.ask(record):
             record = replace(record, state=State.QUEUED)
         limit = settings.output_limit if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
@@ -228,23 +224,23 @@ class Starts:
             try:
                 await self._owe_first(process, command.notify)
             except BaseException:  # it waits for no place then
-                self._queue.admission.places.release(process)
+                self._queue.places.release(process.process_id)
                 raise
             await self._queue.put(process, described)
             return
-        if process.location.is_elsewhere and self._queue.admission.places.node_of(process) != LOCAL:
+        if process.location.is_elsewhere and self._queue.places.node_of(process) != LOCAL:
             slot.leave()
         if process.needs is not None:
             try:
                 await self._owe_first(process, command.notify)
             except BaseException:  # a cancelled start as well: it does not take its place
-                self._queue.admission.places.release(process)
+                self._queue.places.release(process.process_id)
                 raise
-            await self._queue.admission.start_placed(process, described)
+            await self._queue.start_placed(process, described)
             return
         self._table.processes.enter(process)
         if command.group is not None:
-            self._queue.count(process)
+            self._queue.enter(process)
         if process.record.approval is not None:
             await self._check_unchanged(process, described)
         if command.notify:
@@ -261,7 +257,7 @@ class Starts:
     async def _check_unchanged(self, process: Process, described: WaitingCommand) -> None:
         """Give a start up that has its place already, and whose files are not those that were approved."""
         try:
-            await self._approvals.check_unchanged(process, described)
+            await self._approvals.standing.check_unchanged(process.record, described.spec)
         except OutliveError as error:
             self._outcomes.settle(process, error)
             raise

@@ -19,7 +19,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.processes.groups import StartSlots
+from outlive.engine.starts.start_slots import StartSlots
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 
 

@@ -28,7 +28,7 @@ from outlive.core.events import KeeperBounds
 from outlive.core.identity import PROCESS_VARIABLE, short_name
 from outlive.core.layout import VARIABLE, Layout
 from outlive.core.values import dataclass
-from outlive.engine.processes.groups import StartSlots
+from outlive.engine.starts.start_slots import StartSlots
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
 from outlive.kernel.processes import BOOT_ID, environment_of, start_ticks, stat_fields

@@ -1,0 +1,236 @@
+"""`Starter`: starts commands that had to wait, or that need a place, until it is known what came of it.
+
+What waits for any machine is stored in the words of its caller, as a node would get them, and is described
+for its machine just before its start: for a node the place is written in; for this machine the words are
+resolved anew, as a node does with what it is sent. Which command is started when is `start_queue`'s.
+"""
+
+import asyncio
+
+from outlive.backends.contract import Backend, StartOutcome
+from outlive.core.command import as_callers_write
+from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.location import LOCAL, Location
+from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, field, replace
+from outlive.engine.commands.containers import execute_words
+from outlive.engine.processes.places import Places
+from outlive.engine.processes.process import Process
+from outlive.engine.processes.process_table import StartOutcomes
+from outlive.engine.settings import EngineSettings
+from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.standing_approvals import StandingApprovals
+from outlive.engine.starts.start_records import new_spec
+from outlive.operations.requests import convert_request
+from outlive.protocols.jsonrpc.params import ExecuteParams
+from outlive.protocols.keeper import decode_spec, encode_spec, with_meta
+from outlive.store.folder import encode_meta
+from outlive.store.queue_store import WaitingCommand
+
+_RETRY_S = 1.0
+# Which GPUs a program sees: CUDA's documentation, and HIP's, which honours the same name.
+_GPU_VARIABLE = "CUDA_VISIBLE_DEVICES"
+# Refusals of a machine that say nothing of the command: it had not been started, and another machine may take
+# it.
+_GOES_ELSEWHERE = frozenset({"node_unavailable", "no_room"})
+
+
+@dataclass(eq=False, slots=True)
+class PendingStart:
+    """A command of which it is not known yet that it runs, or never will.
+
+    Attributes:
+        process: Its process,
+        command: and what is to be started.
+        told: Where a caller waits for what comes of the start; None: it had to wait, and its file is on disk.
+        decision: To be held while one decides, or learns, whether it runs.
+    """
+
+    process: Process
+    command: WaitingCommand
+    told: asyncio.Future[OutliveError | None] | None = None
+    decision: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether a caller still waits for what comes of it."""
+        return self.told is not None and not self.told.done()
+
+    def tell(self, error: OutliveError | None) -> None:
+        """Answer the caller, if one waits."""
+        if self.told is not None and not self.told.done():
+            self.told.set_result(error)
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Starter:
+    """Asks for starts. On the engine's loop only."""
+
+    settings: EngineSettings
+    backend: Backend
+    places: Places
+    preparation: Preparation
+    standing: StandingApprovals
+    outcomes: StartOutcomes
+
+    async def start(self, pending: PendingStart) -> OutliveError | None:
+        """Ask for a start until it is known what came of it, however long the keeper is away or the disk
+        full; asking twice starts nothing twice.
+
+        Return why it was refused, None when it was not. That is recorded, unless it `goes_elsewhere`.
+        """
+        process = pending.process
+        asked = _Answer(pending, self.outcomes)
+        # Described for its machine once: it does not change while that is asked again.
+        placed: WaitingCommand | None = None
+        while not process.is_ended:
+            try:
+                if placed is None:
+                    placed = await self._placed(process, pending.command)
+                    if process.is_ended:
+                        break
+                await self.standing.check_unchanged(process.record, placed.spec)
+                await self.backend.start(
+                    placed.process_id,
+                    placed.spec,
+                    placed.script,
+                    settle=asked.settle,
+                    secrets=placed.secrets,
+                    backend=process.location.backend,
+                )
+            except OutliveError as error:
+                answer = await asked.behind(error)
+                if isinstance(answer, StartOutcome):
+                    break
+                if goes_elsewhere(process, answer):
+                    return answer
+                if _passes(answer) and asked.goes_on(answer):
+                    asked.is_known.clear()
+                    await asyncio.sleep(_RETRY_S)
+                    continue
+                async with pending.decision:  # a withdrawal that has begun comes first
+                    asked.refuse(answer)
+                return answer
+            break
+        return None
+
+    async def _placed(self, process: Process, command: WaitingCommand) -> WaitingCommand:
+        """Return what is started, and have the process show where it runs.
+
+        Raises:
+            OutliveError: It cannot run on this machine, which is its place.
+        """
+        command = await self._located(process, command)
+        if process.is_ended:  # withdrawn meanwhile
+            return command
+        if process.location.kind != "local" or not (gpus := self.places.take_gpus(process)):
+            return command
+        process.place(process.location, process.record.cwd, gpus)
+        spec = decode_spec(command.spec)
+        env = {**spec.env, _GPU_VARIABLE: ",".join(gpus)}
+        meta = {**spec.meta, **encode_meta(process.record)}
+        return replace(command, spec=encode_spec(spec._replace(env=env, meta=meta)))
+
+    async def _located(self, process: Process, command: WaitingCommand) -> WaitingCommand:
+        record, node = process.record, self.places.node_of(process)
+        if node is None or not record.location.is_open:
+            return command
+        if node == LOCAL:
+            return await self._here(record, process, command)
+        location = Location(kind="node", backend=node, image=record.location.image)
+        process.place(location, record.cwd)
+        return replace(command, spec=with_meta(command.spec, encode_meta(replace(record, location=location))))
+
+    async def _here(self, record: ProcessRecord, process: Process, command: WaitingCommand) -> WaitingCommand:
+        spec = decode_spec(command.spec)
+        words = execute_words(spec, command.script, command.secrets)
+        members = {name: value for name, value in as_callers_write(words).items() if value is not None}
+        asked = convert_request(members, ExecuteParams).to_command()
+        # Which profile it gets was decided when it was asked for, and stands among the words.
+        owner = replace(record.owner, is_admin=True, inside=None)
+        resolved = await self.preparation.prepare(replace(asked, backend=LOCAL), owner, record.process_id)
+        process.place(resolved.location, resolved.cwd)
+        placed = replace(
+            record,
+            location=resolved.location,
+            cwd=resolved.cwd,
+            shell=resolved.shell,
+            sandbox=resolved.sandbox,
+        )
+        limit = spec.output_limit
+        new = new_spec(asked, resolved, placed, output_limit=limit, settings=self.settings)
+        # What the first answer to the start put down, the token of a grant for instance, stays.
+        # The old place is "any", and that of this machine has no member of its own.
+        before = {name: value for name, value in spec.meta.items() if name != "location"}
+        meta = {**before, **new.meta}
+        return replace(
+            command,
+            spec=encode_spec(new._replace(meta=meta)),
+            script=resolved.script,
+            secrets={**resolved.caller_env, **command.secrets},
+        )
+
+
+def goes_elsewhere(process: Process, error: OutliveError) -> bool:
+    """Return whether a refused start waits for a place once more: on another machine, or where its caller
+    wants it.
+    """
+    needs = process.needs
+    if needs is None:
+        return False
+    return error.code == "no_room" or (not needs.node and error.code in _GOES_ELSEWHERE)
+
+
+def _passes(error: OutliveError) -> bool:
+    """Return whether a refusal says nothing about the command: what has waited for a turn waits until it is
+    over.
+    """
+    return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}
+
+
+class _Answer:
+    """What a backend has answered to a start that it was asked for, once or again."""
+
+    def __init__(self, pending: PendingStart, outcomes: StartOutcomes) -> None:
+        self.is_known = asyncio.Event()
+        self._pending = pending
+        self._outcomes = outcomes
+        self._outcome: StartOutcome | OutliveError | None = None
+
+    def settle(self, outcome: StartOutcome | OutliveError) -> None:
+        """Take over what came of it (see `Backend.start`)."""
+        process = self._pending.process
+        self._outcome = outcome
+        self.is_known.set()
+        if isinstance(outcome, StartOutcome):
+            self._outcomes.settle(process, outcome)
+        elif not (_passes(outcome) or goes_elsewhere(process, outcome) or self._pending.decision.locked()):
+            self.refuse(outcome)
+
+    def refuse(self, error: OutliveError) -> None:
+        """Record that it was refused; not when it was withdrawn, which is why it is refused."""
+        if not self._pending.process.is_ended:
+            self._outcomes.refuse(self._pending.process, error, is_heard=self._pending.is_heard)
+
+    def goes_on(self, error: OutliveError) -> bool:
+        """Return whether the start is asked for again after what passes by itself.
+
+        A caller that waits is told of it: where nothing was started, that is all; where it may have been, the
+        start goes on.
+        """
+        if not self._pending.is_heard:
+            return True
+        if not isinstance(error, BackendUnavailable):
+            return False
+        self._pending.tell(error)
+        return True
+
+    async def behind(self, error: OutliveError) -> StartOutcome | OutliveError:
+        """Return what an error says of the start: where its node has not answered, what that answers in the
+        end.
+        """
+        if error.code != "start_unanswered":
+            return error
+        self._pending.tell(error)
+        await self.is_known.wait()  # the node is asked until it answers
+        return error if self._outcome is None else self._outcome
