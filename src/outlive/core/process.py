@@ -236,6 +236,25 @@ WaitUntil = Literal["complete", "closed", "input", "question"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingApproval:
+    """What a person decides about: the words that would be executed, whatever the command calls itself.
+
+    `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size
+    is `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or
+    None for a variable that is taken away. `redacted`: how many secrets and values are stars in the words,
+    the script, the reason and `env`.
+    """
+
+    record: ProcessRecord
+    digest: str
+    argv: tuple[str, ...]
+    script: str
+    script_bytes: int
+    env: Mapping[str, str | None]
+    redacted: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class InputWait:
     """A thread that waits for input: which one (the kernel's number), and how often it has slept until now.
 

@@ -113,15 +113,4 @@ async def pending_approvals(engine: Engine, access: Access, by: Owner, *, raw: b
     if raw:
         approver_of(access)
         await engine.as_(by).read_raw(None)
-    return [
-        approval_view(
-            one.record,
-            digest=one.digest,
-            argv=one.argv,
-            script=one.script,
-            script_bytes=one.script_bytes,
-            env=one.env,
-            redacted=one.redacted,
-        )
-        for one in engine.approvals.waiting(raw=raw)
-    ]
+    return [approval_view(one) for one in engine.approvals.waiting(raw=raw)]

@@ -9,12 +9,11 @@ in time.
 """
 
 import hmac
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from outlive.core.command import ApprovalState, Command, StandingApproval
 from outlive.core.errors import InvalidState, LimitExceeded, OutliveError
-from outlive.core.process import ProcessRecord
+from outlive.core.process import ProcessRecord, WaitingApproval
 from outlive.core.redactions import redacted_member
 from outlive.core.values import dataclass, replace
 from outlive.engine.commands.policy_check import Policing
@@ -30,25 +29,6 @@ from outlive.store.queue_store import WaitingCommand
 _MAX_SCRIPT_BYTES = 64 * 1024  # of a script that is shown
 _MASKED = "****"
 _MAX_ASKED = 1000  # a person does not read more; each is a file and some 10 KB of memory
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingApproval:
-    """What a person decides about: the words that would be executed, whatever the command calls itself.
-
-    `digest` stands for all that decides what runs (`WaitingCommand.digest`). `script` is whole where its size
-    is `script_bytes`, else its first 64 KiB. `env` holds what the caller has set, by name: a masked value, or
-    None for a variable that is taken away. `redacted`: how many secrets and values are stars in the words,
-    the script, the reason and `env`.
-    """
-
-    record: ProcessRecord
-    digest: str
-    argv: tuple[str, ...]
-    script: str
-    script_bytes: int
-    env: Mapping[str, str | None]
-    redacted: int = 0
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -115,7 +95,7 @@ class StartApprovals:
             if always:
                 # First, so that a crash behind it loses no yes.
                 await self.standing.give(process.record.approval, by=by)
-        await self.queue.decide(process, "approved", by=by)
+        await self.queue.decide(process, is_approved=True, by=by)
 
     async def deny(self, process: Process, *, by: str, reason: str = "") -> None:
         """End a process that waits for an approval: it never runs.
@@ -123,7 +103,7 @@ class StartApprovals:
         Raises:
             InvalidState: `approval_settled`: it does not wait (any more).
         """
-        await self.queue.decide(process, "denied", by=by, reason=reason)
+        await self.queue.decide(process, is_approved=False, by=by, reason=reason)
 
     async def needed_for(self, command: Command, resolved: Resolved) -> ApprovalState | None:
         """Return the approval that a start needs by the rules, or that it has for always; None when it needs

@@ -48,8 +48,6 @@ _SECRETS_LOST = (
     "Its secrets were in the server's memory only, and the server ended before its turn: it never "
     "ran (secrets_lost)."
 )
-Verdict = Literal["approved", "denied", "expired"]
-_ENDS: dict[Verdict, Cause] = {"denied": Cause.APPROVAL_DENIED, "expired": Cause.APPROVAL_EXPIRED}
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -309,45 +307,45 @@ class StartQueue:
         pending = self._pending.get(process.process_id)
         return pending is not None and await self._finish(self._withdraw(pending, cause=cause, note=note))
 
-    async def _withdraw(self, pending: PendingStart, *, cause: Cause, note: str) -> bool:
-        """End a process that has not been started; False when it was, or it is not known yet."""
+    async def _withdraw(
+        self,
+        pending: PendingStart,
+        *,
+        cause: Cause,
+        note: str,
+        verdict: Literal["denied", "expired", "withdrawn"] = "withdrawn",
+        by: str = "",
+        reason: str = "",
+    ) -> bool:
+        """End a process that has not been started, for good; False when it was, or it is not known yet.
+
+        That is not known where its turn has come and the disk is full.
+        """
         process, process_id = pending.process, pending.process.process_id
         async with pending.decision:
-            if process.is_ended:  # another cancel was first, or it could not be started
-                return True
             was_asked = process_id in self.machine.asked
+            if process.is_ended or (verdict != "withdrawn" and not was_asked):
+                return verdict == "withdrawn"  # another one was first, or it could not be started
+            # Then this server has not asked for its start.
             has_waited = was_asked or process_id in self.machine
             self._carry_out(self.machine.take_out(process_id))
-            if was_asked:
-                self.events.publish(ApprovalDecided(record=process.record, verdict="withdrawn"))
-            if not await self._give_up(pending, has_waited=has_waited, cause=cause, note=note):
+            if self._pending.get(process_id) is not pending:
+                return False
+            withdraw, at_ns, command = self.store.withdraw, time.time_ns(), pending.command
+            try:
+                is_over = await asyncio.to_thread(withdraw, command, cause=cause, note=note, at_ns=at_ns)
+            except OSError:  # a full disk must not save a process from its end: that needs no room
+                is_over = has_waited
+                if has_waited:
+                    await self._remove(pending)
+            if is_over or has_waited:
+                self._forget(pending)
+            if not is_over:
                 return False
             self.outcomes.never_started(process, cause=cause, error=note)
-            return True
-
-    async def _give_up(self, pending: PendingStart, *, has_waited: bool, cause: Cause, note: str) -> bool:
-        """Make sure that an undecided process never runs, for good; False when the keeper was first.
-
-        Also False when its turn has come and the disk is full: it is not known yet.
-
-        Args:
-            pending: What is given up; the caller holds its `decision`.
-            has_waited: This server has not asked for its start.
-            cause: Why,
-            note: and which caller asked.
-        """
-        if self._pending.get(pending.process.process_id) is not pending:
-            return False
-        withdraw, at_ns = self.store.withdraw, time.time_ns()
-        try:
-            is_over = await asyncio.to_thread(withdraw, pending.command, cause=cause, note=note, at_ns=at_ns)
-        except OSError:  # a full disk must not save a process from its end: giving up a place needs no room
-            is_over = has_waited
-            if has_waited:
-                await self._remove(pending)
-        if is_over or has_waited:
-            self._forget(pending)
-        return is_over
+        if was_asked:
+            self.events.publish(ApprovalDecided(record=process.record, verdict=verdict, by=by, reason=reason))
+        return True
 
     async def _remove(self, pending: PendingStart) -> None:
         try:
@@ -365,7 +363,7 @@ class StartQueue:
         """What waits for an approval, oldest first."""
         return [self._pending[name] for name in sorted(self.machine.asked)]
 
-    async def decide(self, process: Process, verdict: Verdict, *, by: str, reason: str = "") -> None:
+    async def decide(self, process: Process, *, is_approved: bool, by: str, reason: str = "") -> None:
         """Carry out what a person has decided about a process that waits for an approval.
 
         Returns when an approval is on disk: a crash behind it does not ask again, and starts it exactly once.
@@ -374,50 +372,42 @@ class StartQueue:
             InvalidState: `approval_settled`: it does not wait (any more).
             LimitExceeded: `disk_full`: it cannot be kept, and goes on waiting.
         """
-        pending = self._pending.get(process.process_id)
-        if pending is not None and await self._finish(self._decide(pending, verdict, by=by, reason=reason)):
-            return
-        if process.process_id in self.machine.asked:
+        process_id = process.process_id
+        if (pending := self._pending.get(process_id)) is not None:
+            note = f"Denied by {by}{f': {reason}' if reason else '.'}"
+            cause = Cause.APPROVAL_DENIED
+            if await self._finish(
+                self._approve(pending, by=by)
+                if is_approved
+                else self._withdraw(pending, cause=cause, note=note, verdict="denied", by=by, reason=reason)
+            ):
+                return
+        if process_id in self.machine.asked:
             raise LimitExceeded("disk_full", "The approval cannot be kept; the command goes on waiting.")
-        text = f"The process {process.process_id} does not wait for an approval: it is {process.state}."
+        text = f"The process {process_id} does not wait for an approval: it is {process.state}."
         raise InvalidState("approval_settled", text, details={"state": process.state.value})
 
-    async def _decide(
-        self, pending: PendingStart, verdict: Verdict, *, by: str = "", reason: str = ""
-    ) -> bool:
-        """Carry out a verdict; False when it was not to be decided any more, or the disk is full."""
+    async def _approve(self, pending: PendingStart, *, by: str) -> bool:
+        """Put down that a process is approved, then let it take its turn; False when it does not wait for an
+        approval any more, or the disk is full.
+        """
         process = pending.process
         async with pending.decision:
-            if process.process_id not in self.machine.asked:
+            approval = process.record.approval
+            if approval is None or process.process_id not in self.machine.asked:
                 return False
-            if verdict == "approved":
-                return await self._approve(pending, by=by)
-            note = f"Denied by {by}{f': {reason}' if reason else '.'}"
-            if verdict == "expired":
-                note = "Nobody approved it in time."
-            self._carry_out(self.machine.take_out(process.process_id))
-            await self._give_up(pending, has_waited=True, cause=_ENDS[verdict], note=note)
-            self.outcomes.never_started(process, cause=_ENDS[verdict], error=note)
-        self.events.publish(ApprovalDecided(record=process.record, verdict=verdict, by=by, reason=reason))
-        return True
-
-    async def _approve(self, pending: PendingStart, *, by: str) -> bool:
-        """Put down that a process is approved, then let it take its turn; False when the disk is full."""
-        process, approval = pending.process, pending.process.record.approval
-        if approval is None:
-            raise AssertionError("a process that is approved has waited for it")
-        approved = replace(approval, approved_by=by)
-        spec = decode_spec(pending.command.spec)
-        meta = encode_meta(replace(process.record, approval=approved))
-        command = replace(pending.command, spec=encode_spec(spec._replace(meta={**spec.meta, **meta})))
-        try:
-            await asyncio.to_thread(self.store.put, command)
-        except OSError:
-            return False
-        pending.command = command
-        process.approve(approved)
-        self.events.publish(ApprovalDecided(record=process.record, verdict="approved", by=by))
-        self._put_in_line(pending)
+            approved = replace(approval, approved_by=by)
+            spec = decode_spec(pending.command.spec)
+            meta = encode_meta(replace(process.record, approval=approved))
+            command = replace(pending.command, spec=encode_spec(spec._replace(meta={**spec.meta, **meta})))
+            try:
+                await asyncio.to_thread(self.store.put, command)
+            except OSError:
+                return False
+            pending.command = command
+            process.approve(approved)
+            self.events.publish(ApprovalDecided(record=process.record, verdict="approved", by=by))
+            self._put_in_line(pending)
         return True
 
     def _look_at(self, pending: PendingStart) -> None:
@@ -430,7 +420,8 @@ class StartQueue:
         age_s = (clock.now_ns - clock.at(approval.asked, wall_ns=to_ns(process.record.created_at))) / 1e9
         rest_s = approval.timeout_s - age_s
         if rest_s <= 0:
-            self._spawn(self._decide(pending, "expired"))
+            note, cause = "Nobody approved it in time.", Cause.APPROVAL_EXPIRED
+            self._spawn(self._withdraw(pending, cause=cause, note=note, verdict="expired"))
             return
         expires_at = datetime.now(UTC) + timedelta(seconds=rest_s)
         if abs((expires_at - approval.expires_at).total_seconds()) > 1:  # the wall clock was set

@@ -6,6 +6,7 @@ resolved anew, as a node does with what it is sent. Which command is started whe
 """
 
 import asyncio
+import functools
 
 from outlive.backends.contract import Backend, StartOutcome
 from outlive.core.command import as_callers_write
@@ -44,12 +45,16 @@ class PendingStart:
         command: and what is to be started.
         told: Where a caller waits for what comes of the start; None: it had to wait, and its file is on disk.
         decision: To be held while one decides, or learns, whether it runs.
+        answer: What the backend has answered last,
+        is_answered: and that it has.
     """
 
     process: Process
     command: WaitingCommand
     told: asyncio.Future[OutliveError | None] | None = None
     decision: asyncio.Lock = field(default_factory=asyncio.Lock)
+    answer: StartOutcome | OutliveError | None = None
+    is_answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_heard(self) -> bool:
@@ -79,8 +84,8 @@ class Starter:
 
         Return why it was refused, None when it was not. That is recorded, unless it `goes_elsewhere`.
         """
-        process = pending.process
-        asked = _Answer(pending, self.outcomes)
+        process, pending.answer = pending.process, None
+        pending.is_answered.clear()
         # Described for its machine once: it does not change while that is asked again.
         placed: WaitingCommand | None = None
         while not process.is_ended:
@@ -94,25 +99,43 @@ class Starter:
                     placed.process_id,
                     placed.spec,
                     placed.script,
-                    settle=asked.settle,
+                    settle=functools.partial(self._settle, pending),
                     secrets=placed.secrets,
                     backend=process.location.backend,
                 )
             except OutliveError as error:
-                answer = await asked.behind(error)
+                answer = await _answer_behind(pending, error)
                 if isinstance(answer, StartOutcome):
                     break
                 if goes_elsewhere(process, answer):
                     return answer
-                if _passes(answer) and asked.goes_on(answer):
-                    asked.is_known.clear()
+                # A caller that waits is told of what passes: where nothing was started, that is all; where it
+                # may have been, the start goes on.
+                if _passes(answer) and (isinstance(answer, BackendUnavailable) or not pending.is_heard):
+                    pending.tell(answer)
+                    pending.is_answered.clear()
                     await asyncio.sleep(_RETRY_S)
                     continue
                 async with pending.decision:  # a withdrawal that has begun comes first
-                    asked.refuse(answer)
+                    self._refuse(pending, answer)
                 return answer
             break
         return None
+
+    def _settle(self, pending: PendingStart, answer: StartOutcome | OutliveError) -> None:
+        """Take over an answer (see `Backend.start`)."""
+        process = pending.process
+        pending.answer = answer
+        pending.is_answered.set()
+        if isinstance(answer, StartOutcome):
+            self.outcomes.settle(process, answer)
+        elif not (_passes(answer) or goes_elsewhere(process, answer) or pending.decision.locked()):
+            self._refuse(pending, answer)
+
+    def _refuse(self, pending: PendingStart, error: OutliveError) -> None:
+        """Record a refusal; not of a command that was withdrawn, which is why it is refused."""
+        if not pending.process.is_ended:
+            self.outcomes.refuse(pending.process, error, is_heard=pending.is_heard)
 
     async def _placed(self, process: Process, command: WaitingCommand) -> WaitingCommand:
         """Return what is started, and have the process show where it runs.
@@ -188,49 +211,10 @@ def _passes(error: OutliveError) -> bool:
     return isinstance(error, BackendUnavailable) or error.code in {"disk_full", "read_only"}
 
 
-class _Answer:
-    """What a backend has answered to a start that it was asked for, once or again."""
-
-    def __init__(self, pending: PendingStart, outcomes: StartOutcomes) -> None:
-        self.is_known = asyncio.Event()
-        self._pending = pending
-        self._outcomes = outcomes
-        self._outcome: StartOutcome | OutliveError | None = None
-
-    def settle(self, outcome: StartOutcome | OutliveError) -> None:
-        """Take over what came of it (see `Backend.start`)."""
-        process = self._pending.process
-        self._outcome = outcome
-        self.is_known.set()
-        if isinstance(outcome, StartOutcome):
-            self._outcomes.settle(process, outcome)
-        elif not (_passes(outcome) or goes_elsewhere(process, outcome) or self._pending.decision.locked()):
-            self.refuse(outcome)
-
-    def refuse(self, error: OutliveError) -> None:
-        """Record that it was refused; not when it was withdrawn, which is why it is refused."""
-        if not self._pending.process.is_ended:
-            self._outcomes.refuse(self._pending.process, error, is_heard=self._pending.is_heard)
-
-    def goes_on(self, error: OutliveError) -> bool:
-        """Return whether the start is asked for again after what passes by itself.
-
-        A caller that waits is told of it: where nothing was started, that is all; where it may have been, the
-        start goes on.
-        """
-        if not self._pending.is_heard:
-            return True
-        if not isinstance(error, BackendUnavailable):
-            return False
-        self._pending.tell(error)
-        return True
-
-    async def behind(self, error: OutliveError) -> StartOutcome | OutliveError:
-        """Return what an error says of the start: where its node has not answered, what that answers in the
-        end.
-        """
-        if error.code != "start_unanswered":
-            return error
-        self._pending.tell(error)
-        await self.is_known.wait()  # the node is asked until it answers
-        return error if self._outcome is None else self._outcome
+async def _answer_behind(pending: PendingStart, error: OutliveError) -> StartOutcome | OutliveError:
+    """Return what an error says of a start: where its node has not answered, what that answers in the end."""
+    if error.code != "start_unanswered":
+        return error
+    pending.tell(error)
+    await pending.is_answered.wait()  # the node is asked until it answers
+    return error if pending.answer is None else pending.answer

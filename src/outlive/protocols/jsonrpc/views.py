@@ -6,7 +6,7 @@ own views from these.
 
 import base64
 import codecs
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
@@ -14,7 +14,7 @@ from outlive.core.command import StandingApproval
 from outlive.core.cursor import Cursor
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE
-from outlive.core.process import Observation, ProcessRecord
+from outlive.core.process import Observation, ProcessRecord, WaitingApproval
 from outlive.core.values import dataclass
 from outlive.protocols.jsonrpc.members import StatusWord
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
@@ -106,39 +106,23 @@ def _standing(standing: StandingApproval) -> _Members:
     }
 
 
-def approval_view(
-    record: ProcessRecord,
-    *,
-    digest: str,
-    argv: Sequence[str],
-    script: str,
-    script_bytes: int,
-    env: Mapping[str, str | None],
-    redacted: int = 0,
-) -> _Members:
+def approval_view(one: WaitingApproval) -> _Members:
     """Return what a person has to know to approve a start.
 
-    Args:
-        record: The process that waits.
-        digest: Stands for everything that decides what runs; an approval repeats it.
-        argv: The words that would be executed.
-        script: Its script, or the beginning of it;
-        script_bytes: and the script's whole length.
-        env: The variables that the caller has set (None: removed), with or without redacted values.
-        redacted: How many secrets and values in it are redacted; `command` repeats those of the words, and
-            does not count.
+    `redacted` does not count `command`, which repeats secrets of the words.
     """
+    record = one.record
     approval = record.approval
     view: _Members = {
         "process_id": record.process_id,
-        "digest": digest,
+        "digest": one.digest,
         "command": record.command,
-        "argv": [_shown(word) for word in argv],
-        "script": script or None,
-        "script_bytes": script_bytes,
+        "argv": [_shown(word) for word in one.argv],
+        "script": one.script or None,
+        "script_bytes": one.script_bytes,
         "cwd": record.cwd,
-        "variables": [_shown(name) for name in env],
-        "env": {_shown(name): None if value is None else _shown(value) for name, value in env.items()},
+        "variables": [_shown(name) for name in one.env],
+        "env": {_shown(name): None if value is None else _shown(value) for name, value in one.env.items()},
         "profile": record.sandbox.profile.value,
         "location": None if record.location == HERE else record.location.view(),
         "reason": "" if approval is None else approval.reason,
@@ -150,8 +134,8 @@ def approval_view(
         "always": None if approval is None or approval.standing is None else _standing(approval.standing),
         "only_once": "" if approval is None else approval.only_once,
     }
-    if redacted:
-        view["redacted"] = redacted
+    if one.redacted:
+        view["redacted"] = one.redacted
     return view
 
 
