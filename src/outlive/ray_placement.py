@@ -4,7 +4,7 @@ Beside `app`, for `execution`.
 
 A driver of Ray blocks while Ray's control server is away, and its process exits after a minute of that. This
 process does neither: it starts `outlive.ray_driver`, passes orders on, and starts another one when it ends.
-What is decided is in `placement.lease_table`.
+What is decided is in `placement.leased`.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import sys
 from importlib.util import find_spec
 
 from outlive.core.errors import ConfigInvalid
-from outlive.placement.lease_table import LeaseTable
+from outlive.placement.leased import LeasedPlacement
 from outlive.placement.leases import FoundNode, LeaseOrder
 from outlive.protocols.lease_messages import decode_message, line
 
@@ -69,13 +69,13 @@ class RayDriver:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(line(order))
 
-    async def run(self, table: LeaseTable) -> None:
+    async def run(self, placement: LeasedPlacement) -> None:
         """Have a driver run, another one when it ends, until cancelled."""
         pause_s = _FIRST_PAUSE_S
         while True:
             self._has_reported = False
             try:
-                code = await self._drive(table)
+                code = await self._drive(placement)
                 _logger.warning("the driver of Ray has ended: code %s, see %s", code, self._log_file)
             except (OSError, ValueError, TimeoutError) as error:
                 _logger.warning("the driver of Ray does not work: %s", error)
@@ -84,7 +84,7 @@ class RayDriver:
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _drive(self, table: LeaseTable) -> int | None:
+    async def _drive(self, placement: LeasedPlacement) -> int | None:
         """Run one driver to its end and return its exit code.
 
         Raises OSError, TimeoutError, and ValueError for what it says.
@@ -99,11 +99,11 @@ class RayDriver:
                 raise
         try:
             self._writer = writer
-            table.connected()
-            await self._listen(reader, table)
+            placement.orders.repeat()
+            await self._listen(reader, placement)
         finally:
             self._writer = None
-            table.lost()
+            placement.nodes.lose()
             writer.close()
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -126,7 +126,7 @@ class RayDriver:
         finally:
             os.close(log)
 
-    async def _listen(self, reader: asyncio.StreamReader, table: LeaseTable) -> None:
+    async def _listen(self, reader: asyncio.StreamReader, placement: LeasedPlacement) -> None:
         while True:
             async with asyncio.timeout(_SILENCE_S):
                 raw = await reader.readline()
@@ -134,11 +134,11 @@ class RayDriver:
                 return
             message = decode_message(raw)
             if message.answer is not None:
-                table.answered(message.answer)
+                placement.answered(message.answer)
             if message.found is not None:
                 self._found.put_nowait(message.found)
             if message.report is not None:
                 if not self._has_reported:
                     _logger.info("Ray leases places on %s nodes", len(message.report.nodes))
                 self._has_reported = True
-                table.reported(message.report)
+                placement.reported(message.report)

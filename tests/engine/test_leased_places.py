@@ -13,7 +13,6 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.needs import Amounts, Needs
 from outlive.engine import Engine, Process
 from outlive.placement.fleet import FleetNode
-from outlive.placement.lease_table import LeaseTable
 from outlive.placement.leased import LeasedPlacement
 from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode
 from tests.engine.engines import ME, an_engine
@@ -29,7 +28,7 @@ class _Driver:
     def __init__(self) -> None:
         self.placement = LeasedPlacement(FleetNode(name="none", capacity=Amounts()), self)
         self.orders: list[LeaseOrder] = []
-        self._table: LeaseTable | None = None
+        self._is_open = False
 
     def send(self, order: LeaseOrder) -> None:
         self.orders.append(order)
@@ -37,30 +36,25 @@ class _Driver:
     async def found(self) -> FoundNode:
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return] # never
 
-    async def run(self, table: LeaseTable) -> None:
-        self._table = table
-        table.change_node(FleetNode(name="local", capacity=_SIZE))
+    async def run(self, placement: LeasedPlacement) -> None:
+        self._is_open = True
+        placement.node_changed(FleetNode(name="local", capacity=_SIZE))
         self.report()
         await asyncio.get_running_loop().create_future()
 
-    @property
-    def table(self) -> LeaseTable:
-        assert self._table is not None
-        return self._table
-
     def report(self) -> None:
         """Say that all is free: what was leased here counts beside."""
-        self.table.reported(LeaseReport(nodes=(LeasingNode(name="local", capacity=_SIZE, free=_SIZE),)))
+        self.placement.reported(LeaseReport(nodes=(LeasingNode(name="local", capacity=_SIZE, free=_SIZE),)))
 
     async def answer(self, *, is_done: bool) -> None:
         """Answer the next order, once there is one."""
         await poll_until(lambda: bool(self.orders))
         order = self.orders.pop(0)
-        self.table.answered(LeaseAnswer(number=order.number, is_done=is_done))
+        self.placement.answered(LeaseAnswer(number=order.number, is_done=is_done))
 
     async def open(self) -> None:
         """Wait until this is asked for places."""
-        await poll_until(lambda: self._table is not None)
+        await poll_until(lambda: self._is_open)
 
 
 def _start(engine: Engine, line: str, *, waits: bool = True) -> asyncio.Task[Process]:

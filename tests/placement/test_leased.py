@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.lease_table import LeaseTable
 from outlive.placement.leased import LeasedPlacement
 from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
 
@@ -67,7 +66,6 @@ class _Server:
         self.given: dict[str, str] = {}
         self.put_back_ids: list[str] = []
         self.placement = LeasedPlacement(_LOCAL, self)
-        self.table = self.placement._table
         for node, size in cluster.sizes.items():
             self.placement.node_changed(FleetNode(name=node, capacity=Amounts.of(cpu=size)))
         self.placement.begin(self)
@@ -78,7 +76,7 @@ class _Server:
     async def found(self) -> FoundNode:
         raise AssertionError("no test waits for a node")
 
-    async def run(self, table: LeaseTable) -> None:
+    async def run(self, placement: LeasedPlacement) -> None:
         """Say what the test says."""
 
     def granted(self, process_id: str, node: str) -> None:
@@ -90,11 +88,11 @@ class _Server:
         self.put_back_ids.append(process_id)
 
     def report(self) -> None:
-        self.table.reported(self.cluster.report(self.name))
+        self.placement.reported(self.cluster.report(self.name))
 
     def carry_out(self) -> None:
         while self.orders:
-            self.table.answered(self.cluster.carry_out(self.orders.pop(0), self.name))
+            self.placement.answered(self.cluster.carry_out(self.orders.pop(0), self.name))
 
     def free(self, node: str) -> int:
         return next(one for one in self.placement.rooms() if one.node.name == node).free.cpu_milli // 1000
@@ -140,7 +138,7 @@ def test_what_another_server_has_taken_is_seen_and_waited_for() -> None:
     assert other.free("n1") == 0
     assert [room.processes for room in other.placement.rooms() if room.node.name == "n1"] == [1]
     assert other.placement.acquire("4", _cpus(1), waits=False) is None
-    assert not other.placement.expects("4")
+    assert not other.placement.is_leasing("4")
     one.placement.release("1")
     one.carry_out()
     other.report()
@@ -203,16 +201,16 @@ def test_orders_are_repeated_for_the_next_driver_and_nothing_is_placed_without_o
     server.report()
     server.placement.acquire("1", _cpus(1))
     server.orders.clear()  # they are lost with the driver
-    server.table.lost()
+    server.placement.nodes.lose()
     server.placement.acquire("2", _cpus(1))
     assert not server.orders
-    server.table.connected()
+    server.placement.orders.repeat()
     assert [one.process_id for one in server.orders] == ["1"]
     server.carry_out()
     server.placement.release("1")
     server.orders.clear()
-    server.table.lost()
-    server.table.connected()
+    server.placement.nodes.lose()
+    server.placement.orders.repeat()
     server.carry_out()
     assert not server.cluster.leases
     server.report()
@@ -230,7 +228,7 @@ def test_what_its_node_has_not_started_gives_its_lease_back_and_is_next() -> Non
     server.placement.node_changed(FleetNode(name="n1", capacity=Amounts.of(cpu=1), is_open=False))
     del server.given["1"]
     server.placement.put_back("1", _cpus(1))
-    assert server.placement.expects("1")
+    assert "1" in server.placement.waiting()
     server.placement.acquire("3", _cpus(1))
     server.carry_out()
     assert not server.cluster.leases
@@ -253,7 +251,7 @@ def test_what_could_not_be_given_back_is_given_back_later_also_where_another_ser
     server.placement.release("1")
     (order,) = server.orders
     server.orders.clear()
-    server.table.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
+    server.placement.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
     assert not server.orders, "an error that comes fast would be asked for again without a pause"
     assert server.free("n1") == 0, "it may still be there"
     server.report()
@@ -305,7 +303,7 @@ class LeasingServers(RuleBasedStateMachine):
     def answer(self, which: int) -> None:
         server = self.servers[which]
         if server.orders:
-            server.table.answered(self.cluster.carry_out(server.orders.pop(0), server.name))
+            server.placement.answered(self.cluster.carry_out(server.orders.pop(0), server.name))
 
     @rule(which=st.integers(0, 1), is_carried_out=st.booleans())
     def fail(self, which: int, is_carried_out: bool) -> None:
@@ -315,7 +313,7 @@ class LeasingServers(RuleBasedStateMachine):
             order = server.orders.pop(0)
             if is_carried_out:
                 self.cluster.carry_out(order, server.name)
-            server.table.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
+            server.placement.answered(LeaseAnswer(number=order.number, is_done=False, reason="TimeoutError"))
 
     @rule(which=st.integers(0, 1))
     def report(self, which: int) -> None:
@@ -327,8 +325,8 @@ class LeasingServers(RuleBasedStateMachine):
         for order in server.orders[:kept]:  # carried out, and not answered any more
             self.cluster.carry_out(order, server.name)
         server.orders.clear()
-        server.table.lost()
-        server.table.connected()
+        server.placement.nodes.lose()
+        server.placement.orders.repeat()
 
     @rule(which=st.integers(0, 1))
     def restart(self, which: int) -> None:

@@ -76,7 +76,7 @@ def test_a_command_that_would_not_wait_keeps_no_machine_when_it_was_refused() ->
     placement, _ = _counted(2)
     assert placement.acquire("1", _cpus(1)) == "n0"
     assert placement.acquire("2", _cpus(2), waits=False) is None
-    assert not placement.expects("2")
+    assert placement.waiting() == []
     assert placement.acquire("3", _cpus(1)) == "n0", "one processor is free, and nothing waits for it"
     placement.release("1")
     placement.release("3")

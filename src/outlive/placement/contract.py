@@ -55,11 +55,8 @@ class Placement(Protocol):
         """Return the node on which a command has a place from now on; None: it has none yet.
 
         With `waits` the listener hears of it once it has one. Without, it does so only where one is about to
-        be given (`expects`). Asking again changes nothing.
+        be given (`is_leasing`). Asking again changes nothing.
         """
-
-    def expects(self, process_id: str) -> bool:
-        """Return whether a command has asked for a place that it may still get: the listener hears of it."""
 
     def is_leasing(self, process_id: str) -> bool:
         """Return whether a node was found for a command, and it is not known yet whether it has its place

@@ -49,10 +49,6 @@ class StaticPlacement:
         self._turns[process_id] = BEFORE_ALL + self._count
         return node
 
-    def expects(self, process_id: str) -> bool:
-        """Return whether a command waits."""
-        return process_id in self._line
-
     def is_leasing(self, process_id: str) -> bool:  # noqa: ARG002 - one answer for all
         """Return False: a place that was found is there."""
         return False

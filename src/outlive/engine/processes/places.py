@@ -79,8 +79,9 @@ class Places:
         if node is not None:
             self._given[record.process_id] = node
             return True
-        if self._placement.expects(record.process_id):
-            return self._placement.is_leasing(record.process_id)
+        is_leasing = self._placement.is_leasing(record.process_id)
+        if is_leasing or needs.is_patient:
+            return is_leasing
         if not self._placement.is_possible(demand):
             raise InvalidRequest(
                 "invalid_params", "needs: no machine that is known has as much, or these labels."
