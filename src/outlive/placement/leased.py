@@ -249,9 +249,8 @@ class LeasedPlacement:
         self.nodes.refuse(order.node)
         self._line.put_back(order.process_id, claim.demand, claim.turn)
         self._advance()
-        if (
-            self._listener is not None and order.process_id in self._line
-        ):  # else another node was found at once
+        # Where it does not wait, another node was found for it.
+        if self._listener is not None and order.process_id in self._line:
             self._listener.put_back(order.process_id)
 
     def reported(self, report: LeaseReport) -> None:

@@ -45,15 +45,16 @@ class NoticeRequests:
             )
         raise InvalidRequest("invalid_params", text, hint=hint)
 
-    async def owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> LimitExceeded | None:
+    async def owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
         """Note what is owed, so that no crash from now on loses it.
 
-        Return why that failed, None if it did not.
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be written.
         """
         wanted = self._offered.intersection(events)
         try:
             # A file in a thread: a slow disk delays this start alone.
             await asyncio.to_thread(self._owed.put, process.process_id, wanted)
         except OSError as error:
-            return LimitExceeded("disk_full", f"What to notify of cannot be written: {error.strerror}.")
-        return None
+            text = f"What to notify of cannot be written: {error.strerror}."
+            raise LimitExceeded("disk_full", text) from error

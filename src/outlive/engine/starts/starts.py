@@ -14,7 +14,7 @@ import os
 import time
 
 from outlive.backends.contract import Backend
-from outlive.core.command import Command, NotifyEvent
+from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
@@ -220,31 +220,35 @@ class Starts:
         self, command: Command, process: Process, described: WaitingCommand, slot: StartSlot
     ) -> None:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
-        if process.state is State.QUEUED:
+        is_queued = process.state is State.QUEUED
+        if is_queued or process.needs is not None:
+            is_here = not process.location.is_elsewhere or self._queue.places.node_of(process) == LOCAL
+            if not (is_queued or is_here):
+                slot.leave()
             try:
-                await self._owe_first(process, command.notify)
-            except BaseException:  # it waits for no place then
+                if command.notify:
+                    await self._notices.owe(process, command.notify)
+            except BaseException:  # a cancelled start as well: it does not take its place, nor wait for one
                 self._queue.places.release(process.process_id)
                 raise
-            await self._queue.put(process, described)
-            return
-        if process.location.is_elsewhere and self._queue.places.node_of(process) != LOCAL:
-            slot.leave()
-        if process.needs is not None:
-            try:
-                await self._owe_first(process, command.notify)
-            except BaseException:  # a cancelled start as well: it does not take its place
-                self._queue.places.release(process.process_id)
-                raise
-            await self._queue.start_placed(process, described)
+            await (self._queue.put if is_queued else self._queue.start_placed)(process, described)
             return
         self._table.processes.enter(process)
         if command.group is not None:
             self._queue.enter(process)
-        if process.record.approval is not None:
-            await self._check_unchanged(process, described)
-        if command.notify:
-            await self._owe(process, command.notify)
+        # A start that has its place already: what fails here gives it up, and the place is free.
+        try:
+            if process.record.approval is not None:
+                await self._approvals.standing.check_unchanged(process.record, described.spec)
+            if command.notify:
+                await self._notices.owe(process, command.notify)
+        except OutliveError as error:
+            self._outcomes.settle(process, error)
+            raise
+        except asyncio.CancelledError:
+            # The backend, which settles every start that it was asked for, knows nothing of this one yet.
+            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
+            raise
         await self._backend.start(
             described.process_id,
             described.spec,
@@ -253,37 +257,6 @@ class Starts:
             secrets=described.secrets,
             backend=process.location.backend,
         )
-
-    async def _check_unchanged(self, process: Process, described: WaitingCommand) -> None:
-        """Give a start up that has its place already, and whose files are not those that were approved."""
-        try:
-            await self._approvals.standing.check_unchanged(process.record, described.spec)
-        except OutliveError as error:
-            self._outcomes.settle(process, error)
-            raise
-        except asyncio.CancelledError:
-            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
-            raise
-
-    async def _owe_first(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
-        """Note what is owed for a start that is not among what lives yet; without that it is given up."""
-        if events and (failed := await self._notices.owe(process, events)) is not None:
-            raise failed
-
-    async def _owe(self, process: Process, events: tuple[NotifyEvent, ...]) -> None:
-        """Note what is owed for a start that has its place already.
-
-        Without that it is given up, and the place is free.
-        """
-        try:
-            failed = await self._notices.owe(process, events)
-        except asyncio.CancelledError:
-            # The backend, which settles every start that it was asked for, knows nothing of this one yet.
-            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
-            raise
-        if failed is not None:
-            self._outcomes.settle(process, failed)
-            raise failed
 
 
 def _key_of(process_id: ProcessId) -> bytes:
