@@ -19,7 +19,7 @@ from outlive.placement.contract import NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, FleetNode
 from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport
 from outlive.placement.reported_fleet import ReportedFleet
-from outlive.placement.waiting_line import BEFORE_ALL, WaitingLine
+from outlive.placement.waiting_line import WaitingLine
 
 # What is being given back counts until that is answered, under a name that is no process id.
 _GOING = "going\0"
@@ -45,10 +45,9 @@ class LeaseDriver(Protocol):
 
 @dataclass(slots=True)
 class _Claim:
-    """A command of ours: what it needs, when it came, and the node of its lease once it has one."""
+    """A command of ours: what it needs, and the node of its lease once it has one."""
 
     demand: Demand
-    turn: int
     node: str | None = None
 
 
@@ -115,7 +114,6 @@ class LeasedPlacement:
         self._failed: dict[
             str, int
         ] = {}  # the orders to give something back that failed: it is ordered again
-        self._count = 0
 
     async def run(self) -> None:
         """Have the driver run, until cancelled."""
@@ -164,8 +162,7 @@ class LeasedPlacement:
         """
         if (claim := self._claims.get(process_id)) is not None:
             return claim.node
-        self._count += 1
-        self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count)
+        self._claims[process_id] = _Claim(demand)
         node = self._line.add(process_id, demand, waits=waits)
         if node is not None:
             self._lease(process_id, node)
@@ -183,11 +180,10 @@ class LeasedPlacement:
         claim = self._claims.get(process_id)
         if claim is not None and claim.node == node:
             return
-        self._count += 1
         has_waited = self._line.remove(process_id)
         self.nodes.fleet.free(process_id)
         self.nodes.fleet.take(process_id, demand, node)
-        self._claims[process_id] = _Claim(demand, BEFORE_ALL + self._count, node)
+        self._claims[process_id] = _Claim(demand, node)
         self.orders.forget(process_id)
         if has_waited:
             self._advance()
@@ -197,6 +193,7 @@ class LeasedPlacement:
         claim = self._claims.pop(process_id, None)
         if claim is None:
             return
+        self._line.forget(process_id)
         if self._line.remove(process_id):
             self._advance()
             return
@@ -211,7 +208,7 @@ class LeasedPlacement:
             return
         claim.node = None
         self._give_back(process_id, claim.demand, process_id)
-        self._line.put_back(process_id, claim.demand, claim.turn)
+        self._line.put_back(process_id, claim.demand)
         self._advance()
 
     def _give_back(self, process_id: str, demand: Demand, counted_as: str) -> None:
@@ -247,7 +244,7 @@ class LeasedPlacement:
             return
         self.nodes.fleet.free(order.process_id)
         self.nodes.refuse(order.node)
-        self._line.put_back(order.process_id, claim.demand, claim.turn)
+        self._line.put_back(order.process_id, claim.demand)
         self._advance()
         # Where it does not wait, another node was found for it.
         if self._listener is not None and order.process_id in self._line:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from outlive.placement.contract import NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, FleetNode, FleetRooms
-from outlive.placement.waiting_line import BEFORE_ALL, PlaceGrant, WaitingLine
+from outlive.placement.waiting_line import PlaceGrant, WaitingLine
 
 
 class StaticPlacement:
@@ -18,8 +18,6 @@ class StaticPlacement:
         self._fleet = FleetRooms()
         self._line = WaitingLine(self._fleet)
         self._listener: PlacementListener | None = None
-        self._turns: dict[str, int] = {}  # of all that have asked, in the order in which they did
-        self._count = 0
         for node in nodes:
             self._fleet.put(node)
 
@@ -42,12 +40,7 @@ class StaticPlacement:
         known = self._fleet.node_of(process_id)
         if known is not None or process_id in self._line:
             return known
-        node = self._line.add(process_id, demand, waits=waits)
-        if node is None and not waits:
-            return None
-        self._count += 1
-        self._turns[process_id] = BEFORE_ALL + self._count
-        return node
+        return self._line.add(process_id, demand, waits=waits)
 
     def is_leasing(self, process_id: str) -> bool:  # noqa: ARG002 - one answer for all
         """Return False: a place that was found is there."""
@@ -63,12 +56,12 @@ class StaticPlacement:
     def put_back(self, process_id: str, demand: Demand) -> None:
         """Give a place back, and let its command wait in its turn."""
         if self._fleet.free(process_id) is not None:
-            self._line.put_back(process_id, demand, self._turns.get(process_id, BEFORE_ALL))
+            self._line.put_back(process_id, demand)
             _report(self._listener, self._line.advance())
 
     def release(self, process_id: str) -> None:
         """Give a place back."""
-        self._turns.pop(process_id, None)
+        self._line.forget(process_id)
         if self._line.remove(process_id):
             _report(self._listener, self._line.advance())
             return

@@ -22,7 +22,7 @@ from outlive.placement.fleet import Demand, FleetRooms
 # enough that one command for a whole machine does not let a fleet of a thousand run empty.
 PATIENCE = 100
 # Turns of commands that are put back lie before all turns of the line, which count from 1.
-BEFORE_ALL = -(2**60)
+_BEFORE_ALL = -(2**60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class WaitingLine:
         self._shapes: dict[Demand, _Shape] = {}
         self._shape_of: dict[str, _Shape] = {}
         self._last = 0
+        self._turns: dict[str, int] = {}  # of all that wait or have a place, in the order in which they came
         # Since the last `advance`, nothing was given back: what these need is not free, and later ones get
         # none of the kept nodes.
         self._blocked: set[Demand] = set()
@@ -77,15 +78,17 @@ class WaitingLine:
         """Return the node of a new command, or None: it waits at the end of the line, or (without `waits`) is
         not in it at all.
         """
+        self._last += 1
         if demand not in self._blocked:
             node = self._fleet.choose(demand, without=self._kept)
             if node is not None:
                 self._fleet.take(process_id, demand, node)
-                self._pass(self._last + 1)
+                self._turns[process_id] = self._last
+                self._pass(self._last)
                 return node
         if not waits:
             return None
-        self._last += 1
+        self._turns[process_id] = self._last
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting.append((self._last, process_id))
         self._shape_of[process_id] = shape
@@ -93,14 +96,18 @@ class WaitingLine:
             self._block(shape)
         return None
 
-    def put_back(self, process_id: str, demand: Demand, turn: int) -> None:
-        """Let a command wait again whose node did not take it after all.
-
-        A `turn` below 1 is before all that `add` has let wait.
+    def put_back(self, process_id: str, demand: Demand) -> None:
+        """Let a command wait again whose node did not take it after all: before all that `add` has let
+        wait, and in the order in which such commands came.
         """
+        turn = _BEFORE_ALL + self._turns.get(process_id, 0)
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting = deque(sorted([*shape.waiting, (turn, process_id)]))
         self._shape_of[process_id] = shape
+
+    def forget(self, process_id: str) -> None:
+        """Forget when a command came that gives its place back, or does not wait any more."""
+        self._turns.pop(process_id, None)
 
     def remove(self, process_id: str) -> bool:
         """Take a command out that does not want to run any more; return whether it waited.

@@ -75,9 +75,7 @@ class Places:
         if needs is None or record.process_id in self._given:
             return True
         demand = _demand(record, needs)
-        node = self._placement.acquire(record.process_id, demand, waits=needs.is_patient)
-        if node is not None:
-            self._given[record.process_id] = node
+        if self._acquire(record.process_id, demand, waits=needs.is_patient):
             return True
         is_leasing = self._placement.is_leasing(record.process_id)
         if is_leasing or needs.is_patient:
@@ -111,12 +109,16 @@ class Places:
         if needs is None or process.process_id in self._given:
             return True
         self._waiting[process.process_id] = process
-        node = self._placement.acquire(process.process_id, _demand(process.record, needs))
-        if node is None:
+        if not self._acquire(process.process_id, _demand(process.record, needs)):
             return False
         del self._waiting[process.process_id]
-        self._given[process.process_id] = node
         return True
+
+    def _acquire(self, process_id: str, demand: Demand, *, waits: bool = True) -> bool:
+        node = self._placement.acquire(process_id, demand, waits=waits)
+        if node is not None:
+            self._given[process_id] = node
+        return node is not None
 
     def take_gpus(self, process: Process) -> tuple[str, ...]:
         """Return which GPUs of this machine a process gets that is about to start here.
