@@ -92,7 +92,8 @@ class WaitingCommands(RuleBasedStateMachine):
                     self.lines[one.group].remove(name)
                 if one.needs is not None:
                     assert self.placement.acquire(name, one.needs) == "local", "started without its place"
-            elif self._acquire(self.queued[name]):
+            # A place that was given back before may have gone to it.
+            elif name in self.machine and self._acquire(self.queued[name]):
                 self._carry_out(self.machine.place_given(name))
 
     def _acquire(self, one: _Command) -> bool:

@@ -58,6 +58,15 @@ def test_what_is_withdrawn_after_its_node_has_refused_it_leaves_nothing() -> Non
     assert placement.acquire("b", _ONE) == "n1"
 
 
+def test_two_that_were_found_running_may_both_be_put_back() -> None:
+    """Nothing is known of when they came, and neither may have the other one's turn."""
+    placement = StaticPlacement([_node("n0", is_open=False)])
+    for name, demand in (("a", _ONE), ("b", _cpus(2))):
+        placement.adopt(name, demand, "n0")
+        placement.put_back(name, demand)
+    assert placement.waiting() == ["a", "b"]
+
+
 def _cpus(count: int) -> Demand:
     return Demand(amounts=Amounts(cpu_milli=count * 1000))
 

@@ -12,7 +12,7 @@ not run. To start one that has its turn takes no other one's.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from enum import Enum, auto
 from itertools import islice
 
@@ -26,7 +26,7 @@ class Effect(Enum):
     """What has to be done about a command."""
 
     START = auto()
-    ASK_FOR_PLACE = auto()  # or ask again, which changes nothing; `place_given` follows once it has one
+    ASK_FOR_PLACE = auto()  # if it still waits; asking again changes nothing; `place_given` follows
     GIVE_PLACE_BACK = auto()  # or ask for none any more; it may have done neither
 
 
@@ -35,20 +35,14 @@ Effects = list[tuple[Effect, str]]
 
 @dataclass(slots=True)
 class _GroupLine:
-    """How many of a group run at once and how many do; what waits for its turn, the next first.
+    """How many of a group run, and what waits for its turn, the next first.
 
     Of that, `asking` may have asked for a place.
     """
 
-    limit: int | None = None
     running: int = 0
     line: deque[str] = field(default_factory=deque)
     asking: set[str] = field(default_factory=set)
-
-    def turns(self) -> list[str]:
-        """Return what has its turn, the first one first."""
-        room = len(self.line) if self.limit is None else self.limit - self.running
-        return list(islice(self.line, max(0, room)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +59,12 @@ class WaitingStarts:
 
     Attributes:
         asked: What waits for an approval.
+        limits: How many of a group run at once, where that is limited.
     """
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
+        self.limits: dict[GroupKey, int] = {}
         self._waiting: dict[str, _WaitingStart] = {}  # for turn or place, in the order in which they came
         self._groups: dict[GroupKey, _GroupLine] = {}
         self._counted: dict[str, GroupKey] = {}  # what starts or runs in a group
@@ -79,14 +75,9 @@ class WaitingStarts:
         return process_id in self._waiting
 
     @property
-    def limits(self) -> Mapping[GroupKey, int]:
-        """How many of a group run at once, where that is limited."""
-        return {key: one.limit for key, one in self._groups.items() if one.limit is not None}
-
-    @property
     def turns(self) -> set[str]:
         """The commands that have their turn."""
-        turns = {name for group in self._groups.values() for name in group.turns()}
+        turns = {name for group in self._groups for name in self._turns_of(group)}
         return turns | {name for name, one in self._waiting.items() if one.group is None}
 
     def begin(self) -> Effects:
@@ -123,7 +114,7 @@ class WaitingStarts:
         known.line.insert(0 if is_first else len(known.line), process_id)
         if needs_place:  # its start may have asked for one before it waited
             known.asking.add(process_id)
-        return self._go_on([process_id]) if known.limit is None else self._look(group)
+        return self._look(group) if group in self.limits else self._go_on([process_id])
 
     def take_out(self, process_id: str) -> Effects:
         """Let a command wait no more: it was withdrawn or denied, or its time for an approval is up."""
@@ -149,7 +140,7 @@ class WaitingStarts:
         follows.
         """
         one = self._waiting.get(process_id)
-        if one is None or one.group is None or self._groups[one.group].limit is None:
+        if one is None or one.group is None or one.group not in self.limits:
             return None
         line = self._groups[one.group].line
         old = line.index(process_id)
@@ -197,23 +188,23 @@ class WaitingStarts:
 
     def set_limit(self, group: GroupKey, limit: int | None) -> Effects:
         """Change how many of a group run at once; a higher limit starts more, a lower one ends no process."""
-        known = self._groups.setdefault(group, _GroupLine())
-        known.limit = limit
-        effects = self._go_on([*known.line]) if limit is None else self._look(group)
-        self._tidy(group)
-        return effects
+        if limit is not None:
+            self.limits[group] = limit
+            return self._look(group)
+        self.limits.pop(group, None)
+        return self._go_on(self._turns_of(group))
 
     def is_full(self, group: GroupKey) -> bool:
         """Return whether one more has no turn yet."""
-        one = self._groups.get(group)
-        return one is not None and one.limit is not None and one.running + len(one.line) >= one.limit
+        one = self._groups.get(group, _GroupLine())
+        return group in self.limits and one.running + len(one.line) >= self.limits[group]
 
     def views(self, principal: str) -> list[GroupView]:
         """Return the groups of a principal that run something, wait or have a limit, by name."""
+        own = sorted(key for key in {*self._groups, *self.limits} if key[0] == principal)
         return [
-            GroupView(group=key[1], limit=one.limit, running=one.running, waiting=list(one.line))
-            for key, one in sorted(self._groups.items(), key=lambda one: one[0])
-            if key[0] == principal
+            GroupView(group=key[1], limit=self.limits.get(key), running=one.running, waiting=[*one.line])
+            for key, one in ((key, self._groups.get(key, _GroupLine())) for key in own)
         ]
 
     # -- what follows
@@ -223,16 +214,22 @@ class WaitingStarts:
 
         Without a limit all have their turn, and nothing that happens to another one changes that.
         """
-        known = self._groups.get(group) if group is not None else None
-        if known is None or known.limit is None:
+        known = None if group is None else self._groups.get(group)
+        if group not in self.limits or known is None:
             return []
-        turns = known.turns()
+        turns = self._turns_of(group)
         effects = self._go_on(turns)
         lost = known.asking.difference(turns)
         known.asking -= lost
         if lost:
             effects += [(Effect.GIVE_PLACE_BACK, name) for name in known.line if name in lost]
         return effects
+
+    def _turns_of(self, group: GroupKey) -> list[str]:
+        """Return what has its turn in a line, the first one first."""
+        one = self._groups.get(group, _GroupLine())
+        room = self.limits[group] - one.running if group in self.limits else len(one.line)
+        return list(islice(one.line, max(0, room)))
 
     def _go_on(self, turns: Iterable[str]) -> Effects:
         """Start what has its turn and needs no place, and have the rest ask for one."""
@@ -275,5 +272,5 @@ class WaitingStarts:
     def _tidy(self, group: GroupKey) -> None:
         """Forget a group of which nothing is left."""
         one = self._groups[group]
-        if one.limit is None and not one.running and not one.line:
+        if not one.running and not one.line:
             del self._groups[group]

@@ -100,7 +100,8 @@ class WaitingLine:
         """Let a command wait again whose node did not take it after all: before all that `add` has let
         wait, and in the order in which such commands came.
         """
-        turn = _BEFORE_ALL + self._turns.get(process_id, 0)
+        self._last += 1
+        turn = _BEFORE_ALL + self._turns.setdefault(process_id, self._last)
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting = deque(sorted([*shape.waiting, (turn, process_id)]))
         self._shape_of[process_id] = shape

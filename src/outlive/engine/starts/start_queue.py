@@ -165,7 +165,7 @@ class StartQueue:
             return
         self._carry_out(self.machine.set_limit(key, limit))
         try:
-            await asyncio.to_thread(self.store.keep_limits, self.machine.limits)
+            await asyncio.to_thread(self.store.keep_limits, dict(self.machine.limits))
         except OSError as error:
             raise LimitExceeded("disk_full", f"The limit cannot be kept: {error.strerror}.") from error
 
@@ -441,7 +441,8 @@ class StartQueue:
                 pending.process.status.admit()
                 self.places.adopt(pending.process)
                 self._spawn(self._start(pending))
-            elif self.places.acquire(pending.process):
+            # A place that was given back before may have gone to it: then it has been started.
+            elif process_id in self.machine and self.places.acquire(pending.process):
                 self._carry_out(self.machine.place_given(process_id))
 
     async def _start(self, pending: PendingStart) -> bool:
