@@ -150,24 +150,9 @@ _ALL = (
     _decides(
         "node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd, NodeList
     ),
-    _decides(
-        "node_drain",
-        "Place no more commands on a node; what runs there goes on.",
-        NodeDrain,
-        NodeList,
-    ),
-    _decides(
-        "node_resume",
-        "Place commands on a drained node again.",
-        NodeResume,
-        NodeList,
-    ),
-    _decides(
-        "node_remove",
-        "Forget a node that was added.",
-        NodeRemoval,
-        NodeList,
-    ),
+    _decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain, NodeList),
+    _decides("node_resume", "Place commands on a drained node again.", NodeResume, NodeList),
+    _decides("node_remove", "Forget a node that was added.", NodeRemoval, NodeList),
     _decides(
         "node_adopt",
         "Follow what other servers have started on a node, as if it were this one's.",
@@ -180,12 +165,7 @@ _ALL = (
         NodeInvite,
         NodeList,
     ),
-    _decides(
-        "node_join",
-        "Make this machine a node of the server that has invited it.",
-        NodeJoin,
-        NodeList,
-    ),
+    _decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin, NodeList),
     _decides(
         "node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave, NodeList
     ),
@@ -195,12 +175,7 @@ _ALL = (
         "approve", "Let a process start that waits for an approval, if it is what was shown.", Approving
     ),
     _decides("deny", "End a process that waits for an approval; it never runs.", Denial),
-    _reads(
-        "terminal_list",
-        "List the open terminals.",
-        ListTerminals,
-        TerminalPage,
-    ),
+    _reads("terminal_list", "List the open terminals.", ListTerminals, TerminalPage),
     replace(
         _runs("terminal_create", "Open a terminal: a shell that stays.", CreateTerminal, TerminalView),
         pace="open",
@@ -209,48 +184,23 @@ _ALL = (
         _runs("terminal_execute", "Run a command at a terminal's prompt.", ExecuteInTerminal, ExecutedView),
         pace="open",
     ),
-    _reads(
-        "terminal_read",
-        "Return what a terminal shows.",
-        ReadTerminal,
-        TerminalTextView,
-    ),
-    _runs(
-        "terminal_write",
-        "Type into a terminal, whatever runs there.",
-        WriteToTerminal,
-        TypedView,
-    ),
-    _runs(
-        "terminal_resize",
-        "Set a terminal's size.",
-        ResizeTerminal,
-        ResizedTerminal,
-    ),
+    _reads("terminal_read", "Return what a terminal shows.", ReadTerminal, TerminalTextView),
+    _runs("terminal_write", "Type into a terminal, whatever runs there.", WriteToTerminal, TypedView),
+    _runs("terminal_resize", "Set a terminal's size.", ResizeTerminal, ResizedTerminal),
     _runs(
         "terminal_close",
         "Close a terminal: its shell and what runs in it end.",
         CloseTerminal,
         ClosedTerminal,
     ),
-    _runs(
-        "services_up",
-        "Make a project's services run as they are declared.",
-        UpRequest,
-        StackList,
-    ),
+    _runs("services_up", "Make a project's services run as they are declared.", UpRequest, StackList),
     _runs(
         "services_down",
         "Stop a project's services, those that wait for others first.",
         DownRequest,
         StackList,
     ),
-    _runs(
-        "services_restart",
-        "End a project's services and start them again.",
-        RestartRequest,
-        StackList,
-    ),
+    _runs("services_restart", "End a project's services and start them again.", RestartRequest, StackList),
     replace(
         _reads("services_list", "List services, at once or after news of them.", ServicesRequest, StackList),
         pace="open",
@@ -276,12 +226,7 @@ _ALL = (
         ),
         pace="brief",
     ),
-    _decides(
-        "audit",
-        "Return entries of the audit log, newest first.",
-        AuditRequest,
-        AuditPage,
-    ),
+    _decides("audit", "Return entries of the audit log, newest first.", AuditRequest, AuditPage),
     replace(
         _decides(
             "settings",
