@@ -107,13 +107,13 @@ class FileRoot:
 
     def look(self, name: str = "") -> Members:
         """Return what has that name as `entry`, None where nothing has."""
-        try:
-            with self._at(name) as (folder, last), looked_at(folder, last, self._denied) as (fd, found):
-                return {"entry": _entry(name, fd, found)}
-        except InvalidState as error:
-            if error.code == "file_missing":
-                return {"entry": None}
-            raise
+        with (
+            _if_there(),
+            self._at(name) as (folder, last),
+            looked_at(folder, last, self._denied) as (fd, found),
+        ):
+            return {"entry": _entry(name, fd, found)}
+        return {"entry": None}
 
     def list(self, name: str = "", after: str = "") -> Members:
         """Return the entries of a folder behind the name `after`, in the order of their bytes, and `after`
@@ -157,16 +157,12 @@ class FileRoot:
         With a `key` it is the unfinished file of that name, with a size of 0 where there is none; what is
         said of it is on the disk.
         """
-        try:
-            with self._regular(name, key) as fd:
-                if key and length:
-                    os.fdatasync(fd)
-                sha256, done = _sha256(fd, offset, length)
-                return {"size": os.fstat(fd).st_size, "length": done, "sha256": sha256}
-        except InvalidState as error:
-            if not key or error.code != "file_missing":
-                raise
-            return {"size": 0, "length": 0, "sha256": hashlib.sha256().hexdigest()}
+        with _if_there() if key else contextlib.nullcontext(), self._regular(name, key) as fd:
+            if key and length:
+                os.fdatasync(fd)
+            sha256, done = _sha256(fd, offset, length)
+            return {"size": os.fstat(fd).st_size, "length": done, "sha256": sha256}
+        return {"size": 0, "length": 0, "sha256": hashlib.sha256().hexdigest()}
 
     def write(
         self,
@@ -207,12 +203,7 @@ class FileRoot:
             return {"size": size}
 
     def make(
-        self,
-        name: str = "",
-        kind: str = "folder",
-        key: str = "",
-        seal: Members | None = None,
-        target: str = "",
+        self, name: str = "", kind: str = "folder", key: str = "", seal: _Seal = None, target: str = ""
     ) -> Members:
         """Make a folder or link, give an unfinished file its name, or what is there mode and time; return its
         `entry` (`operations.files.FileMake`).
@@ -325,12 +316,8 @@ class FileRoot:
     def _check_replaced(self, folder: int, last: bytes, name: str) -> None:
         """Refuse to replace what is neither a file nor a link, or a denied path."""
         self._denied.check_made(folder, last)
-        try:
-            with looked_at(folder, last, self._denied) as (_, found):
-                _check_kind(found, name, "file", "link")
-        except InvalidState as error:
-            if error.code != "file_missing":
-                raise
+        with _if_there(), looked_at(folder, last, self._denied) as (_, found):
+            _check_kind(found, name, "file", "link")
 
     @contextmanager
     def _at(self, name: str) -> Iterator[tuple[int, bytes]]:
@@ -389,6 +376,16 @@ def _said(name: str) -> Iterator[None]:
         code = "file_missing" if error.errno in {errno.ENOENT, errno.ENOTDIR} else "file_failed"
         text = f"{shown_name(name)}: {error.strerror or 'it cannot be used'}."
         raise InvalidState(code, text) from error
+
+
+@contextmanager
+def _if_there() -> Iterator[None]:
+    """Go on behind the block where what it is about is missing."""
+    try:
+        yield
+    except InvalidState as error:
+        if error.code != "file_missing":
+            raise
 
 
 def _kind(found: os.stat_result) -> FileKind:
