@@ -58,6 +58,7 @@ def _kept(content: bytes, there: bytes) -> int:
     return next(differing, most)
 
 
+@pytest.mark.promise("S0.19.copy_resumed")
 @given(
     st.binary(min_size=_PIECE + 1, max_size=70), st.integers(0, 90), st.integers(-1, 90), st.integers(-1, 14)
 )
