@@ -121,7 +121,7 @@ def test_every_writer_that_syncs_is_one_of_these() -> None:
         "store/machines/gateway_files.py",
         "store/machines/node_files.py",
         "store/queue_store.py",
-        "store/retention.py",
+        "store/used_ids.py",
         "store/service_files.py",
         "store/token_file.py",
     }

@@ -25,8 +25,7 @@ from outlive.kernel.files import Survives, read_all, read_any, write_prepared, w
 from outlive.operations.waiting_starts import GroupKey
 from outlive.protocols.frames import COPIED, WITHDRAWN, ExitRecord, decoded, encode_exit
 from outlive.protocols.keeper import CauseCode, decode_spec
-from outlive.store.removed_ids import RemovedIds
-from outlive.store.retention import SpentIds
+from outlive.store.used_ids import RemovedIds, SpentIds
 
 _LIMITS = "limits.json"
 _ORDER = "order.json"  # ids in the order of their turns, where a caller has moved some

@@ -6,23 +6,13 @@ counts. After a reboot only the wall clock knows how long the machine was off. I
 most, until it has run beside the clock since boot for an hour, neither set nor corrected.
 
 Removing is done elsewhere (`engine`), and clocks are read there, too.
-
-Ids that never name another process again, on disk: `SpentIds`.
-
-A person looks at a command that waits for an approval, and answers later: its id must mean the same command
-for ever, also after the command was removed. One line for each id, written before the id is shown. Blocking:
-run it in a thread.
 """
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Literal, Self
 
 from outlive.core.command import BootTime
-from outlive.core.errors import InvalidRequest
-from outlive.core.identity import is_process_id
 from outlive.core.values import dataclass, replace
-from outlive.kernel.files import read_all
 
 _DAY_S = 86400.0
 
@@ -231,49 +221,3 @@ def _begin(reading: ClockReading, floor_ns: int | None) -> int:
 
 
 _PRIVATE = 0o600
-
-
-class SpentIds:
-    """The spent ids of a state folder; one writer, the server.
-
-    Each takes 27 bytes on disk and some 130 in memory.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._ids: set[str] = set()
-
-    def check(self, process_id: str) -> None:
-        """Do nothing for an id that may name a new process.
-
-        Raises:
-            InvalidRequest: The id is spent.
-        """
-        if process_id in self._ids:
-            text = "process_id: it has named a command that waited for an approval, and names no other one."
-            raise InvalidRequest("invalid_params", text, hint="Start it under a new id.")
-
-    def open(self) -> None:
-        """Read the ids that earlier servers have added; a line that a crash has torn is no id."""
-        words = read_all(self._path).decode("ascii", "replace").split("\n")
-        self._ids.update(filter(is_process_id, words))
-
-    def add(self, process_id: str) -> None:
-        """Add an id for good.
-
-        Raises:
-            OSError: The disk refuses it.
-        """
-        if process_id in self._ids:
-            return
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        fd = os.open(self._path, flags, _PRIVATE)
-        try:
-            # With a newline before it: glued to a torn line, it would not be read as an id.
-            line = f"\n{process_id}\n".encode()
-            if os.write(fd, line) != len(line):
-                raise OSError(28, os.strerror(28))  # ENOSPC: only a part of the line fitted
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
-        self._ids.add(process_id)

@@ -31,10 +31,10 @@ from outlive.protocols.frames import decoded
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
-from outlive.store.removed_ids import RemovedIds
 from outlive.store.retention import Candidate, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 from outlive.store.search.log_index import INDEX_FILE
+from outlive.store.used_ids import RemovedIds
 
 _NEWEST = 50  # records that are read where no clock was kept: one of this boot is enough
 

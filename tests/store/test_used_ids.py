@@ -8,7 +8,7 @@ import pytest
 
 from outlive.core.errors import InvalidState
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
-from outlive.store.removed_ids import RemovedIds
+from outlive.store.used_ids import RemovedIds
 
 _IDS = [new_process_id(number * 10**9, bytes(RANDOM_BYTES)) for number in range(1, 12)]
 
