@@ -46,7 +46,7 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "cli/foreground/placement.py",
         "cli/operator/joined.py",
         "cli/operator/nodes.py",
-        "client/machines/",
+        "client/fleet.py",
         "config/placement_settings.py",
         "engine/machines/",
         "engine/processes/known_nodes.py",

@@ -4,16 +4,13 @@ Built from settings, for `app`.
 """
 
 import os
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
-from outlive.backends.contract import NodeState
 from outlive.backends.docker.api import check_host, docker_host
 from outlive.backends.docker.containers import Containers
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Route, Routing
 from outlive.config import Settings
-from outlive.config.options import websocket_url
 from outlive.config.placement_settings import parse_resources
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
@@ -28,6 +25,7 @@ from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
+from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.frontends.joined.lanes import JoinedNodes
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.sockets import connect_unix
@@ -36,10 +34,6 @@ from outlive.placement.fleet import FleetNode
 from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
-
-# Of `RemoteBackend`, by name: with it comes the client, 50 ms that few servers have a use for.
-_Nodes = Mapping[str, Any]
 
 
 def engine_and_containers(
@@ -62,8 +56,8 @@ def engine_and_containers(
     def located(process_id: ProcessId) -> Location:
         return engine.queries.location_of(process_id)
 
-    nodes = _nodes(settings, layout, joined)
-    _check_place(settings, nodes)
+    routes = FleetRoutes(settings, layout, joined)
+    _check_place(settings, routes.backends)
     own = (
         *own_files(os.environ, working_folder=working_folder),
         *(path for path in (settings.node_tokens, settings.tls_key) if path),
@@ -73,13 +67,12 @@ def engine_and_containers(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
     local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    routes = _NodeRoutes(settings, layout, nodes, joined)
     routing = routes.routing = Routing(
         {
             # The one table of places: name, kind, and the backend that serves it.
             LOCAL: Route(kind="local", backend=local),
             DOCKER: Route(kind="container", backend=local, ready=containers.ready),
-            **{name: Route(kind="node", backend=node) for name, node in nodes.items()},
+            **{name: Route(kind="node", backend=node) for name, node in routes.backends.items()},
         },
         located=located,
     )
@@ -161,82 +154,3 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
                 "USE_DOCKER takes true or false."
             ),
         )
-
-
-class _NodeRoutes:
-    """Reaches nodes that are added while the server runs (see `engine.machines.routes.NodeRoutes`)."""
-
-    def __init__(self, settings: Settings, layout: Layout, backends: _Nodes, joined: JoinedNodes) -> None:
-        self._settings = settings
-        self._layout = layout
-        self._backends = dict(backends)
-        self._joined = joined
-        self.routing: Routing | None = None
-
-    @property
-    def declared(self) -> Mapping[str, str]:
-        return self._settings.node_addresses
-
-    def check(self, entry: NodeEntry) -> NodeEntry:
-        try:
-            url = websocket_url(entry.url)
-        except ValueError as error:
-            raise ConfigInvalid("config_invalid", f"url: {error}.") from error
-        if entry.ca and not os.path.isfile(entry.ca):
-            raise ConfigInvalid("config_invalid", f"ca: there is no file {entry.ca!r}.")
-        # Of a node that was found no operator says by which authority it is known.
-        return replace(entry, url=url, ca=entry.ca or (self._settings.node_ca if entry.is_found else ""))
-
-    async def put(self, name: str, entry: NodeEntry | None) -> None:
-        from outlive.extensions.fleet.ways import node_backend, way_to  # noqa: PLC0415 - see `_Nodes`
-
-        routing = self._opened()
-        backend = self._backends.get(name)
-        if backend is None:
-            backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
-            await routing.table.put(name, Route(kind="node", backend=backend))
-            self._backends[name] = (
-                backend  # not before: one that could not be opened is made anew, not reached otherwise
-            )
-        else:
-            way = way_to(name, self._settings, entry=entry, joined=self._joined)
-            await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
-        if entry is None:
-            self._joined.forget(name)
-        if entry is None and name not in self.declared and not backend.nodes()[name].processes:
-            del self._backends[name]
-            await routing.table.drop(name)
-
-    def states(self) -> dict[str, NodeState]:
-        return self._opened().nodes()
-
-    async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        asking = self._backends[name].requests.over(lambda node: node.request(method, params))
-        found: Mapping[str, Any] = await asking
-        return found
-
-    async def adopt(
-        self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
-    ) -> None:
-        await self._backends[name].adopt(process_id, spec, pid=pid, started_ns=started_ns)
-
-    async def ask_files(
-        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        asked = self._backends[name].requests.plainly(lambda node: node.files(method, params, data))
-        found: Mapping[str, Any] = await asked
-        return found
-
-    def _opened(self) -> Routing:
-        if self.routing is None:
-            raise AssertionError("the engine has been made")
-        return self.routing
-
-
-def _nodes(settings: Settings, layout: Layout, joined: JoinedNodes) -> _Nodes:
-    if not settings.nodes and not os.path.isdir(layout.nodes):
-        return {}
-    from outlive.extensions.fleet.ways import node_backends  # noqa: PLC0415 - see `_Nodes`
-
-    entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.is_reached}
-    return node_backends(settings, layout, entries, joined=joined)

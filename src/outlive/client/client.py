@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Unpack
 
+from outlive.client.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, follow_over
 from outlive.client.link import Address, Links, say_nothing
-from outlive.client.machines.fleet import AsyncFiles, AsyncFleet, Files, Fleet
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, check_names, execute_params
 from outlive.client.process import AsyncProcess, Process, position_of, process_over

@@ -1,6 +1,6 @@
 """`NodeRoutes`: where requests to nodes go.
 
-`execution` has the one that reaches them, `NoRoutes` reaches none.
+`extensions.fleet.routes` has the one that reaches them, `NoRoutes` reaches none.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from outlive.store.machines.node_files import NodeEntry
 
 
 class NodeRoutes(Protocol):
-    """Where requests to nodes go (`execution`)."""
+    """Where requests to nodes go (`extensions.fleet.routes`)."""
 
     @property
     def declared(self) -> Mapping[str, str]:

@@ -1,1 +1,0 @@
-"""Other machines, as clients see them: the fleet of a server."""
