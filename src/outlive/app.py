@@ -284,7 +284,8 @@ class Application:
         """How many processes, or what they left running, live now."""
         # A finished process stays among the live ones until its last state is committed.
         found = sum(
-            not process.is_closed or process.record.descendants > 0 for process in self._engine.queries.live()
+            not process.status.is_closed or process.record.descendants > 0
+            for process in self._engine.queries.live()
         )
         finding = self._engine.reconciliation.progress
         return found if finding is None else max(found, finding.of)
@@ -312,17 +313,17 @@ class Application:
         return list(families(self._metrics, self._live_view(), version=__version__))
 
     def _live_view(self) -> LiveView:
-        live = [process for process in self._engine.queries.live() if not process.is_complete]
+        live = [process for process in self._engine.queries.live() if not process.status.is_complete]
         return LiveView(
             starts=self._engine.starts.count,
-            states=Counter(process.state for process in live),
+            states=Counter(process.status.state for process in live),
             stdout_bytes=sum(process.status.stdout_bytes for process in live),
             stderr_bytes=sum(process.status.stderr_bytes for process in live),
             subscribers=sum(len(process.subscribers) for process in self._engine.queries.live()),
             lag_bytes=self._jsonrpc.lag_bytes,
             connections=self._jsonrpc.open_count + self._terminal.open_count,
             approvals=len(self._engine.approvals),
-            questions=sum(process.is_asking for process in live),
+            questions=sum(process.status.is_asking for process in live),
             free_bytes=self._engine.disk.free_bytes,
             telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )

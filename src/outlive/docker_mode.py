@@ -64,7 +64,7 @@ def living_containers(engine: Engine) -> set[str]:
         name
         for process in engine.queries.live()
         if (name := process.record.location.container) is not None
-        and not (process.is_closed and process.record.descendants == 0)
+        and not (process.status.is_closed and process.record.descendants == 0)
     }
 
 

@@ -75,7 +75,7 @@ async def _queued(engine: Engine, held: HeldBackend) -> Process:
     held.arrive(held.asked[0])
     await first
     second = await engine.starts.start(Command(line="exit 7", group="g"), owner=ME)
-    assert second.state is State.QUEUED
+    assert second.status.state is State.QUEUED
     return second
 
 
@@ -86,7 +86,7 @@ async def _behind(engine: Engine, gate: Gate, line: str) -> tuple[Process, Proce
 
 
 def _assert_never_ran(process: Process) -> None:
-    assert process.state is State.FAILED_TO_START
+    assert process.status.state is State.FAILED_TO_START
     assert (process.record.cause, process.record.error, process.record.pid) == (Cause.CANCEL, _NOTE, None)
 
 
@@ -196,7 +196,7 @@ async def test_a_command_that_runs_before_the_cancel_arrives_is_stopped(
         settle(await start.answer)
         async with asyncio.timeout(10):
             await engine.queries.wait(second)
-        assert second.state is State.SIGNALED
+        assert second.status.state is State.SIGNALED
 
 
 async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_again(
@@ -217,7 +217,7 @@ async def test_a_turn_whose_late_answer_is_that_the_disk_is_full_is_asked_for_ag
         start.settle(LimitExceeded("disk_full", "There is no room on the node."))
         await poll_until(lambda: bool(held.asked))
         held.arrive(held.asked[0])
-        await poll_until(lambda: second.state is State.RUNNING)
+        await poll_until(lambda: second.status.state is State.RUNNING)
         assert held.ran.count(second.process_id) == 1
         held.end(second.process_id)
 
@@ -232,7 +232,10 @@ async def test_a_turn_whose_late_answer_is_a_refusal_ends(held: HeldBackend, tmp
         await asyncio.sleep(0)
         start.settle(StartFailed("not_found", "There is no such program."))
         await engine.queries.wait(second)
-        assert (second.state, second.record.error) == (State.FAILED_TO_START, "There is no such program.")
+        assert (second.status.state, second.record.error) == (
+            State.FAILED_TO_START,
+            "There is no such program.",
+        )
 
 
 async def test_a_cancel_of_a_start_that_nobody_answers_says_that_it_may_run(
@@ -285,7 +288,7 @@ async def test_a_cancel_on_a_full_disk_still_takes_who_waits_out_of_the_line(
         _assert_never_ran(second)
         await engine.queue.set_limit("me", "g", None)
     async with an_engine(tmp_path / "state", backend=held) as engine:
-        assert [one.process_id for one in engine.queries.live() if one.state is State.QUEUED] == []
+        assert [one.process_id for one in engine.queries.live() if one.status.state is State.QUEUED] == []
 
 
 async def test_an_engine_closes_while_a_turn_waits_for_a_keeper_that_does_not_answer(
@@ -300,7 +303,7 @@ async def test_an_engine_closes_while_a_turn_waits_for_a_keeper_that_does_not_an
         asked.settle = lambda _outcome: None
     held.asked.clear()
     async with an_engine(tmp_path / "state", backend=held) as engine:
-        assert (await engine.queries.find(second.process_id)).state in {State.QUEUED, State.STARTING}
+        assert (await engine.queries.find(second.process_id)).status.state in {State.QUEUED, State.STARTING}
 
 
 async def test_a_server_killed_after_a_cancel_in_that_moment_leaves_a_command_that_never_runs(
@@ -389,13 +392,13 @@ class _Story:
             self.held.arrive(self.held.asked[0])
         for process_id in list(self.held.running):
             self.held.end(process_id)
-        return all(process.is_complete for process in engine.queries.live())
+        return all(process.status.is_complete for process in engine.queries.live())
 
     def _assert_honest(self, process: Process) -> None:
         runs = self.held.ran.count(process.process_id)
-        assert process.state in ENDED
+        assert process.status.state in ENDED
         assert runs <= 1
-        if process.record.cause is Cause.CANCEL and process.state is State.FAILED_TO_START:
+        if process.record.cause is Cause.CANCEL and process.status.state is State.FAILED_TO_START:
             assert runs == 0
         elif process.process_id not in self.told:
             assert runs == 1

@@ -83,7 +83,7 @@ async def test_what_a_rule_asks_about_waits_and_runs_once_approved(
     told: list[Event] = []
     asking.events.subscribe(told.append, kinds=(ApprovalRequested, ApprovalDecided))
     process = await asking.starts.start(Command(line="echo please me"), owner=ME)
-    assert (process.state, process.record.waits_for) == (State.QUEUED, "approval")
+    assert (process.status.state, process.record.waits_for) == (State.QUEUED, "approval")
     assert process.process_id in str(process.record.hint)
     assert [one.record.process_id for one in asking.approvals.waiting()] == [process.process_id]
     assert await asking.queries.find(process.process_id) is process
@@ -115,7 +115,7 @@ async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tm
     await asking.approvals.deny(line, by=BY)
     for one in (process, line):
         await _ended(asking, one)
-        assert (one.state, one.record.cause) == (State.FAILED_TO_START, Cause.APPROVAL_DENIED)
+        assert (one.status.state, one.record.cause) == (State.FAILED_TO_START, Cause.APPROVAL_DENIED)
     assert process.record.error == f"Denied by {BY}: not today"
     assert line.record.error == f"Denied by {BY}."
     await settled(asking, process)
@@ -142,7 +142,7 @@ async def test_a_cancel_takes_the_question_back(asking: Engine) -> None:
     asking.events.subscribe(told.append, kinds=(ApprovalDecided,))
     process = await asking.starts.start(Command(line="cat"), owner=ME)
     await asking.controls.cancel(process, note="never mind")
-    assert (process.state, process.record.cause) == (State.FAILED_TO_START, Cause.CANCEL)
+    assert (process.status.state, process.record.cause) == (State.FAILED_TO_START, Cause.CANCEL)
     assert asking.approvals.waiting() == []
     assert [event.verdict for event in told if isinstance(event, ApprovalDecided)] == ["withdrawn"]
     with pytest.raises(InvalidState):
@@ -180,12 +180,12 @@ async def test_what_a_start_replaces_runs_until_the_new_command_needs_no_yes(ask
             await asking.starts.start(command, owner=ME)
         assert taken.value.code == "name_taken"
         assert ("approve" in taken.value.hint) == command.replaces
-        assert running.state is State.RUNNING
+        assert running.status.state is State.RUNNING
     assert asking.approvals.waiting() == []
     # What no rule asks about replaces it.
     new = await asking.starts.start(Command(line="echo hi", name="web", replaces=True), owner=ME)
     await _ended(asking, new)
-    assert running.is_ended
+    assert running.status.is_ended
 
 
 def _script(folder: Path) -> Path:
@@ -245,7 +245,7 @@ async def test_a_file_that_changes_between_the_yes_and_the_turn_never_runs(
         script.write_text("#!/bin/sh\necho evil\n")
         gate.open()
         await _ended(engine, process)
-        assert process.state is State.FAILED_TO_START
+        assert process.status.state is State.FAILED_TO_START
         assert "is not what it was" in str(process.record.error)
 
 
@@ -281,10 +281,10 @@ async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: Hous
         waiting = await engine.starts.start(Command(line="echo hi", group="g"), owner=ME)
         assert waiting.record.waits_for == "approval"
         await _approve(engine, waiting)
-        assert (waiting.state, waiting.record.waits_for) == (State.QUEUED, "group")
+        assert (waiting.status.state, waiting.record.waits_for) == (State.QUEUED, "group")
     async with an_engine(own_house.state_dir, policy=policy) as engine:
         found = await engine.queries.find(waiting.process_id)
-        assert (found.state, found.record.waits_for) == (State.QUEUED, "group")
+        assert (found.status.state, found.record.waits_for) == (State.QUEUED, "group")
         gate.open()
         await _ended(engine, found)
         assert found.record.exit_code == 0

@@ -27,7 +27,7 @@ async def test_pause_stops_the_output_and_resume_continues_it(engine: Engine, ga
     process = await engine.starts.start(Command(line=f"{gate.wait}; echo x"), owner=ME)
     await engine.controls.control(process, Pause())
     await engine.controls.control(process, Pause())
-    assert process.state is State.PAUSED
+    assert process.status.state is State.PAUSED
     gate.open()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.2):
@@ -45,7 +45,7 @@ async def test_repeating_a_control_is_a_success(engine: Engine, marker: Marker) 
     states = []
     for operation in (Resume(), Pause(), Pause(), Resume(), Resume()):
         await engine.controls.control(process, operation)
-        states.append(process.state)
+        states.append(process.status.state)
     assert states == [State.RUNNING, State.PAUSED, State.PAUSED, State.RUNNING, State.RUNNING]
     for grace_s in (1000, 1000, 0):
         await engine.controls.cancel(process, grace_s=grace_s)
@@ -153,7 +153,7 @@ async def test_a_terminal_is_typed_into_and_resized(engine: Engine) -> None:
 async def test_descendants_keep_a_complete_process_open(engine: Engine, gate: Gate) -> None:
     """Complete and closed are two events; what comes between belongs to descendants."""
     process = await run(engine, f"({gate.wait}; echo late) & echo early")
-    assert (process.is_complete, process.is_closed) == (True, False)
+    assert (process.status.is_complete, process.status.is_closed) == (True, False)
     assert (process.status.complete_stdout_bytes, process.record.is_closed) == (6, False)
     assert process in engine.connections.live_of("c1")
     gate.open()
@@ -164,7 +164,11 @@ async def test_descendants_keep_a_complete_process_open(engine: Engine, gate: Ga
     assert b"".join(one.data for one in await engine.queries.read(process, BEGINNING)) == b"early\nlate\n"
     await settled(engine, process)
     again = await engine.queries.find(process.process_id)
-    assert (again.status.complete_stdout_bytes, again.is_closed, again.status.stdout_bytes) == (6, True, 11)
+    assert (again.status.complete_stdout_bytes, again.status.is_closed, again.status.stdout_bytes) == (
+        6,
+        True,
+        11,
+    )
 
 
 async def test_descendants_of_an_ended_process_can_be_cancelled(engine: Engine, marker: Marker) -> None:
@@ -184,7 +188,7 @@ async def test_blocked_output_goes_on_when_it_is_released(engine: Engine) -> Non
     )
     got, cursor = 0, BEGINNING
     async with asyncio.timeout(20):
-        while not (process.is_complete and got == process.status.stdout_bytes):
+        while not (process.status.is_complete and got == process.status.stdout_bytes):
             data = process.log.pread(0, 262144, got)
             assert data.strip(b"x") == b""
             got += len(data)

@@ -47,7 +47,7 @@ def _command(line: str, *, limit: int | None = None, group: str = "g") -> Comman
 
 
 def _states(processes: list[Process]) -> list[State]:
-    return [process.state for process in processes]
+    return [process.status.state for process in processes]
 
 
 async def _ended(engine: Engine, process: Process) -> int | None:
@@ -74,8 +74,8 @@ async def test_a_full_group_makes_the_next_wait_and_an_end_admits_it(
         assert [record.process_id for record in listed] == [one.process_id for one in reversed(processes)]
         gates[1].open()
         assert await _ended(engine, second) == 1
-        await poll_until(lambda: third.state is State.RUNNING)
-        assert fourth.state is State.QUEUED
+        await poll_until(lambda: third.status.state is State.RUNNING)
+        assert fourth.status.state is State.QUEUED
         for gate in gates:
             gate.open()
         assert [await _ended(engine, process) for process in processes] == [0, 1, 2, 3]
@@ -103,7 +103,7 @@ async def test_other_groups_other_principals_and_no_group_do_not_wait(own_house:
         ]
         assert set(_states(started)) == {State.RUNNING}
         waiting = await engine.starts.start(_command(gate.wait), owner=ME)
-        assert waiting.state is State.QUEUED
+        assert waiting.status.state is State.QUEUED
         gate.open()
         for process in (*started, waiting):
             assert await _ended(engine, process) == 0
@@ -116,7 +116,7 @@ async def test_a_higher_limit_admits_at_once_and_taking_it_away_admits_all(
         processes = [await engine.starts.start(_command(gate.wait, limit=1), owner=ME) for _ in range(4)]
         await engine.queue.set_limit("me", "g", 2)
         assert [one.limit for one in engine.queue.machine.views("me") if one.group == "g"] == [2]
-        await poll_until(lambda: processes[1].state is State.RUNNING)
+        await poll_until(lambda: processes[1].status.state is State.RUNNING)
         assert _states(processes[2:]) == [State.QUEUED] * 2
         await engine.queue.set_limit("me", "g", None)
         await poll_until(lambda: set(_states(processes)) == {State.RUNNING})
@@ -136,7 +136,11 @@ async def test_who_is_cancelled_while_waiting_never_runs(
         second = await engine.starts.start(_command(f"touch {trace}"), owner=ME)
         third = await engine.starts.start(_command("exit 3"), owner=ME)
         await engine.controls.cancel(second, note="Cancelled by its owner.")
-        assert (second.state, second.is_complete, second.is_closed) == (State.FAILED_TO_START, True, True)
+        assert (second.status.state, second.status.is_complete, second.status.is_closed) == (
+            State.FAILED_TO_START,
+            True,
+            True,
+        )
         record = (await engine.queries.find(second.process_id)).record
         assert (record.exit_code, record.exit_signal, record.cause) == (None, None, Cause.CANCEL)
         assert record.error == "Cancelled by its owner."
@@ -183,7 +187,7 @@ async def test_what_cannot_be_started_when_its_turn_comes_is_told_and_the_next_o
         gate.open()
         await _ended(engine, first)
         await _ended(engine, doomed)
-        assert doomed.state is State.FAILED_TO_START
+        assert doomed.status.state is State.FAILED_TO_START
         assert "folder" in str(doomed.record.error)
         assert await _ended(engine, last) == 5
 
@@ -248,15 +252,15 @@ async def test_a_whole_group_is_paused_resumed_and_cancelled(own_house: House, t
             one.process_id: None for one in members
         }
         await poll_until(lambda: set(_states(members)) == {State.PAUSED})
-        assert other.state is State.RUNNING
+        assert other.status.state is State.RUNNING
         await engine.bulk.control(
             ProcessFilter(tags={"n": "1"}), partial(engine.controls.control, operation=Resume())
         )
-        await poll_until(lambda: members[1].state is State.RUNNING)
+        await poll_until(lambda: members[1].status.state is State.RUNNING)
         await engine.bulk.control(wanted, partial(engine.controls.cancel, grace_s=1.0))
         for process in members:
             await _ended(engine, process)
-        assert other.state is State.RUNNING
+        assert other.status.state is State.RUNNING
         assert await engine.bulk.control(wanted, partial(engine.controls.control, operation=Pause())) == {}
         await engine.controls.cancel(other, grace_s=0.0)
         await _ended(engine, other)

@@ -73,7 +73,7 @@ async def test_a_start_is_answered_once_its_lease_is_there_and_it_runs(
         assert not started.done()
         await driver.answer(is_done=True)
         process = await started
-        assert process.state is State.RUNNING
+        assert process.status.state is State.RUNNING
         gate.open()
         await engine.queries.wait(process)
 
@@ -105,13 +105,13 @@ async def test_where_another_server_was_first_a_start_waits_or_is_refused(
         for _ in range(2):
             await driver.answer(is_done=False)
         process = await patient
-        assert (process.state, process.record.waits_for) == (State.QUEUED, "place")
+        assert (process.status.state, process.record.waits_for) == (State.QUEUED, "place")
         with pytest.raises(LimitExceeded, match="No machine has as much free"):
             await hasty
         assert engine.placement.waiting() == [process.process_id]
         driver.report()
         await driver.answer(is_done=True)
-        await poll_until(lambda: process.state is State.RUNNING)
+        await poll_until(lambda: process.status.state is State.RUNNING)
         gate.open()
         await engine.queries.wait(process)
 

@@ -19,7 +19,7 @@ async def test_a_start_that_is_cancelled_while_its_notice_is_noted_takes_no_plac
             start.cancel()
             await asyncio.gather(start, return_exceptions=True)
             assert start.cancelled()
-            assert live[0].state is State.FAILED_TO_START
+            assert live[0].status.state is State.FAILED_TO_START
             assert list(engine.queries.live()) == []
             process = await engine.starts.start(Command(line="true", notify=("end",)), owner=ME)
             await engine.queries.wait(process)

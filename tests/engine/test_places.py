@@ -65,12 +65,17 @@ async def test_what_has_no_room_waits_and_is_started_in_its_turn(own_house: Hous
     gates = [Gate(tmp_path / str(number)) for number in range(4)]
     async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
         started = [await _start(engine, gate, _needs()) for gate in gates]
-        assert [one.state for one in started] == [State.RUNNING, State.RUNNING, State.QUEUED, State.QUEUED]
+        assert [one.status.state for one in started] == [
+            State.RUNNING,
+            State.RUNNING,
+            State.QUEUED,
+            State.QUEUED,
+        ]
         assert started[2].record.waits_for == "place"
         assert engine.placement.waiting() == [started[2].process_id, started[3].process_id]
         gates[1].open()
-        await poll_until(lambda: started[2].state is State.RUNNING)
-        assert started[3].state is State.QUEUED
+        await poll_until(lambda: started[2].status.state is State.RUNNING)
+        assert started[3].status.state is State.QUEUED
         for gate in gates:
             gate.open()
         for one in started:
@@ -140,7 +145,7 @@ async def test_what_a_full_disk_has_refused_may_be_asked_for_again(tmp_path: Pat
         again = asyncio.create_task(start())
         await poll_until(lambda: bool(held.asked))
         held.arrive(held.asked[0])
-        assert (await again).state is State.RUNNING
+        assert (await again).status.state is State.RUNNING
         held.end(process_id)
 
 
@@ -158,12 +163,12 @@ async def test_what_is_withdrawn_gives_its_turn_to_the_next(own_house: House, tm
         busy = await _start(engine, gate, _needs(1))
         large = await _start(engine, gate, _needs(2))
         small = await _start(engine, gate, _needs(1))
-        assert (large.state, small.state) == (
+        assert (large.status.state, small.status.state) == (
             State.QUEUED,
             State.QUEUED,
         )  # one processor is kept for the large one
         await engine.controls.cancel(large)
-        await poll_until(lambda: small.state is State.RUNNING)
+        await poll_until(lambda: small.status.state is State.RUNNING)
         assert large.record.state is State.FAILED_TO_START
         gate.open()
         for one in (busy, small):
@@ -178,10 +183,10 @@ async def test_a_group_keeps_its_order_and_its_limit(own_house: House, tmp_path:
             for number, gate in enumerate(gates)
         ]
         started = [await engine.starts.start(command, owner=ME) for command in commands]
-        assert [one.state for one in started] == [State.RUNNING, State.QUEUED, State.QUEUED]
+        assert [one.status.state for one in started] == [State.RUNNING, State.QUEUED, State.QUEUED]
         assert engine.placement.rooms()[0].processes == 1, "what waits for its group holds no place"
         for one, gate in zip(started, gates, strict=True):
-            await poll_until(lambda one=one: one.state is State.RUNNING)  # type: ignore[misc] # a default binds it
+            await poll_until(lambda one=one: one.status.state is State.RUNNING)  # type: ignore[misc] # a default binds it
             gate.open()
             await engine.queries.wait(one)
 
@@ -207,7 +212,7 @@ async def test_a_killed_server_costs_neither_turn_nor_place(own_house: House, tm
         await engine.queries.known()
         found = [await engine.queries.find(one) for one in ids]
         await poll_until(lambda: engine.placement.rooms()[0].processes == 2)
-        assert [one.state for one in found[2:]] == [State.QUEUED] * 3
+        assert [one.status.state for one in found[2:]] == [State.QUEUED] * 3
         assert sorted(_ran(tmp_path)) == ["0", "1"]
         gate.open()
         for one in found:

@@ -47,12 +47,12 @@ async def test_what_no_machine_has_holds_up_no_other_one_of_a_group_without_a_li
         busy = await _start(engine, busy_gate.wait, 2, group=None)
         hopeless = await _start(engine, "true", _NOWHERE)
         second = await _start(engine, gate.wait, 1)
-        assert (hopeless.state, second.state) == (State.QUEUED, State.QUEUED)
+        assert (hopeless.status.state, second.status.state) == (State.QUEUED, State.QUEUED)
         busy_gate.open()
-        await poll_until(lambda: second.state is State.RUNNING)
+        await poll_until(lambda: second.status.state is State.RUNNING)
         gate.open()
         await _ended(engine, busy, second)
-        assert hopeless.state is State.QUEUED
+        assert hopeless.status.state is State.QUEUED
         assert engine.placement.rooms()[0].processes == 0
         await engine.controls.cancel(hopeless)
 
@@ -98,7 +98,7 @@ async def test_what_waits_for_a_place_leaves_the_rest_of_its_group_what_its_limi
         hopeless = await _start(engine, "true", _NOWHERE, limit=2)
         second = await _start(engine, gate.wait, None)
         third = await _start(engine, "true", 1)
-        assert (second.state, third.state) == (State.RUNNING, State.QUEUED)
+        assert (second.status.state, third.status.state) == (State.RUNNING, State.QUEUED)
         assert engine.placement.waiting() == [hopeless.process_id], "what has no turn wants no place"
         gate.open()
         await _ended(engine, second, third)
@@ -148,7 +148,7 @@ async def test_a_lower_limit_takes_turns_back_and_a_higher_one_gives_them_again(
         assert engine.placement.waiting() == []
         busy_gate.open()
         await _ended(engine, busy)
-        assert waits.state is State.QUEUED
+        assert waits.status.state is State.QUEUED
         assert engine.placement.rooms()[0].processes == 0, "it would hold a place that it cannot use"
         await engine.queue.set_limit("me", "g", 2)
         await _ended(engine, waits)
@@ -164,9 +164,9 @@ async def test_other_labels_of_what_runs_in_a_full_group_start_no_other_one(
         first = await _start(engine, gate.wait, None, limit=1)
         second = await _start(engine, "true", None)
         await engine.records.relabel(first, ChangedLabels(tags={"a": "b"}, group="g", name=None))
-        assert second.state is State.QUEUED
+        assert second.status.state is State.QUEUED
         await engine.records.relabel(first, ChangedLabels(tags={}, group=None, name=None))
         await _ended(engine, second)
-        assert first.state is State.RUNNING
+        assert first.status.state is State.RUNNING
         gate.open()
         await _ended(engine, first)

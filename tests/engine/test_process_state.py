@@ -64,7 +64,7 @@ def test_an_end_is_final_and_told_once(
         assert not record.is_closed or record.is_complete
         assert not record.is_complete or record.is_ended
         ended = record.is_ended
-        if process.is_complete:
+        if process.status.is_complete:
             complete = (process.status.complete_stdout_bytes, process.status.complete_stderr_bytes)
             assert complete != (None, None)
 
@@ -100,7 +100,7 @@ def test_a_loaded_process_tells_what_was_stored(stored: StoredProcess) -> None:
 def test_what_the_files_tell_settles_a_process() -> None:
     process = a_new_process()
     process.status.confirm_start(7, to_ns(START))
-    assert process.state is State.RUNNING
+    assert process.status.state is State.RUNNING
     changes = process.end_as(a_row(1, exit_code=4, stdout_bytes=9, pid=7))
     assert changes & Change.COMPLETED
     assert changes & Change.FINISHED
@@ -132,14 +132,14 @@ def test_an_acknowledged_pause_counts_until_the_doorbell_comes() -> None:
     process = a_new_process()
     states = []
     process.status.confirm_pause(is_paused=True)
-    states.append(process.state)
+    states.append(process.status.state)
     process.status.confirm_start(7, 1)
     for is_paused in (True, False):
         process.status.confirm_pause(is_paused=is_paused)
-        states.append(process.state)
+        states.append(process.status.state)
     process.status.absorb(0, 0, 7, 0, Phase.STOPPING, 1, 0, 0)
     process.status.confirm_pause(is_paused=False)
-    states.append(process.state)
+    states.append(process.status.state)
     assert states == [State.STARTING, State.PAUSED, State.RUNNING, State.STOPPING]
 
 

@@ -51,9 +51,9 @@ async def test_what_is_at_its_own_prompt_waits_and_asks_nothing(engine: Engine, 
     if shutil.which(program) is None:
         pytest.skip(f"no {program} here")
     process = await _started(engine, line)
-    await _until(process, lambda one: one.waiting == "input")
+    await _until(process, lambda one: one.status.waiting == "input")
     assert process.record.is_at_prompt
-    assert not process.is_asking
+    assert not process.status.is_asking
     await _ended(engine, process)
 
 
@@ -79,12 +79,12 @@ async def test_what_asks_in_a_shell_is_a_question(engine: Engine, typed: str, ki
 
     stop = engine.events.subscribe(hear, kinds=(InputRequested,))
     asking = asyncio.create_task(engine.queries.wait(process, until="question"))
-    await _until(process, lambda one: one.waiting == "input")
+    await _until(process, lambda one: one.status.waiting == "input")
     assert not asking.done()
     await engine.controls.write(process, typed.encode())
     async with asyncio.timeout(_PATIENCE_S):
         await asking
-    assert (process.waiting, process.record.is_at_prompt) == (kind, False)
+    assert (process.status.waiting, process.record.is_at_prompt) == (kind, False)
     await engine.controls.write(process, b"y\n")
     await _until(process, lambda one: one.record.is_at_prompt)
     stop()
@@ -95,11 +95,11 @@ async def test_what_asks_in_a_shell_is_a_question(engine: Engine, typed: str, ki
 async def test_an_end_is_no_question_and_ends_the_wait(engine: Engine) -> None:
     process = await _started(engine, "exec bash --norc -i")
     asking = asyncio.create_task(engine.queries.wait(process, until="question"))
-    await _until(process, lambda one: one.waiting == "input")
+    await _until(process, lambda one: one.status.waiting == "input")
     await engine.controls.write(process, b"exit\n")
     async with asyncio.timeout(_PATIENCE_S):
         await asking
-    assert process.is_complete
+    assert process.status.is_complete
 
 
 @pytest.mark.promise("N.prompt")

@@ -165,7 +165,7 @@ async def test_what_asks_on_node_beside_its_timers_is_noticed(
         pytest.skip("no node here")
     process = await _started(engine, line, pty=pty)
     assert await _waiting(engine, process) == "input"
-    assert process.is_asking
+    assert process.status.is_asking
     await _ended(engine, process)
 
 
@@ -192,7 +192,7 @@ async def test_what_listens_for_keys_on_node_asks_nothing(
         await until(process, lambda one: one.status.stdout_bytes > len("\r12:00") * 3)
     else:
         await backend.looked(process, backend.looks.get(process.process_id, 0) + 2)
-    assert not process.is_asking
+    assert not process.status.is_asking
     await _ended(engine, process)
 
 
@@ -248,7 +248,7 @@ async def test_what_does_not_ask_is_not_taken_for_it(
 ) -> None:
     process = await _started(engine, line, pty=pty)
     await backend.looked(process, 3)
-    assert process.waiting == "no"
+    assert process.status.waiting == "no"
     await _ended(engine, process)
 
 
@@ -266,7 +266,7 @@ async def test_a_paused_process_asks_again_once_it_is_resumed(
     assert await _waiting(engine, process) == "input"
     await engine.controls.control(process, Pause())
     async with asyncio.timeout(_PATIENCE_S):
-        await until(process, lambda one: one.waiting == "no")
+        await until(process, lambda one: one.status.waiting == "no")
     looks = backend.looks[process.process_id]
     await engine.controls.control(process, Resume())
     assert backend.looks[process.process_id] == looks
@@ -284,7 +284,7 @@ async def test_an_answer_ends_the_question_and_the_next_one_is_noticed(engine: E
         assert await _waiting(engine, process) == kind
         assert process.record.waiting == kind
         await engine.controls.write(process, b"x\n")
-        assert process.waiting == "no"
+        assert process.status.waiting == "no"
     stop()
     assert seen == ["password", "password", "input"]
     await _ended(engine, process)
@@ -300,7 +300,7 @@ async def test_an_end_without_a_question_is_told(engine: Engine) -> None:
     answer = asyncio.create_task(_waiting(engine, process))
     await engine.controls.write(process, b"at once\n")
     assert await answer == "no"
-    assert process.is_complete
+    assert process.status.is_complete
 
 
 @pytest.mark.thorough
@@ -331,7 +331,7 @@ async def test_looks_become_rare_and_callers_share_them(engine: Engine, backend:
 async def test_a_question_is_seen_without_a_caller_that_waits(engine: Engine) -> None:
     process = await _started(engine, "printf 'Name? '; read line; sleep 1000", pty=True)
     async with asyncio.timeout(_PATIENCE_S):
-        await until(process, lambda one: one.waiting == "input")
+        await until(process, lambda one: one.status.waiting == "input")
     assert process.record.waiting == "input"
     await _ended(engine, process)
 

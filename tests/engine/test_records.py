@@ -155,7 +155,7 @@ async def test_what_still_runs_is_removed_only_by_force(engine: Engine, marker: 
     await wait_for(marker, 1)
     with pytest.raises(InvalidState, match="still runs"):
         await engine.records.remove(process)
-    assert process.state is State.RUNNING
+    assert process.status.state is State.RUNNING
     await engine.records.remove(process, force=True, note="Removed by this test.")
     await wait_for(marker, 0)
     assert not _exists(process.folder)

@@ -95,7 +95,7 @@ async def test_a_live_process_is_adopted_with_everything_it_was(own_house: House
             "grace_s",
         ):
             assert getattr(told, name) == getattr(was, name), name
-        assert again.state is State.RUNNING
+        assert again.status.state is State.RUNNING
         gate.open()
         assert await output_of(again) == (b"a\nb\n", b"")
         assert again.record.exit_code == 4
@@ -117,7 +117,7 @@ async def test_an_end_that_nobody_saw_is_found_exactly(own_house: House, gate: G
     async with an_engine(own_house.state_dir) as engine:
         found = await engine.queries.find(natural.process_id)
         assert (found.record.exit_code, found.record.error) == (5, None)
-        assert (found.is_complete, found.is_closed) == (True, True)
+        assert (found.status.is_complete, found.status.is_closed) == (True, True)
         assert await output_of(found) == (b"a\n", b"b\n")
         record = (await engine.queries.find(cancelled.process_id)).record
         assert (record.exit_signal, record.cause) == (15, Cause.CANCEL)
@@ -197,7 +197,7 @@ async def test_a_row_whose_folder_is_gone_is_lost(own_house: House) -> None:
     own_house.folder(running.process_id).rmdir()
     async with an_engine(own_house.state_dir) as engine:
         process = await engine.queries.find(running.process_id)
-        assert process.state is State.LOST
+        assert process.status.state is State.LOST
         assert await engine.queries.read(process, BEGINNING) == []
 
 

@@ -60,7 +60,7 @@ async def test_services_start_when_those_before_them_are_ready(engine: Engine, t
         found = await seen(engine, tmp_path, lambda one: one["web"].state == "ready")
         assert (found["db"].state, found["move"].state) == ("ready", "done")
         db, web = [await engine.queries.find(found[name].process_id or "") for name in ("db", "web")]
-        assert not web.is_ended
+        assert not web.status.is_ended
         assert (db.record.started_at or 0) < (web.record.started_at or 0)  # type: ignore[operator] # both ran
         assert web.record.tags["service"] == "web"
 
@@ -132,8 +132,8 @@ async def test_up_again_leaves_alone_what_is_unchanged_and_stops_what_is_gone(
             ),
         )
         assert after["same"] == before["same"]
-        assert (await engine.queries.find(before["old"].process_id or "")).is_complete
-        assert (await engine.queries.find(before["changed"].process_id or "")).is_complete
+        assert (await engine.queries.find(before["old"].process_id or "")).status.is_complete
+        assert (await engine.queries.find(before["changed"].process_id or "")).status.is_complete
 
 
 @pytest.mark.thorough

@@ -37,7 +37,7 @@ async def test_a_server_in_the_background_is_not_waited_for(
     process = await run(engine, "sleep 600 & echo started")
     async with asyncio.timeout(_PATIENCE_S):
         await engine.queries.settle(process)
-    assert not process.is_closed
+    assert not process.status.is_closed
     await engine.controls.cancel(process, grace_s=0.5)
 
 
@@ -48,5 +48,5 @@ async def test_what_computes_for_long_is_left_to_itself(
     process = await run(engine, "(while :; do :; done) & echo started")
     async with asyncio.timeout(_PATIENCE_S):
         await engine.queries.settle(process)
-    assert not process.is_closed
+    assert not process.status.is_closed
     await engine.controls.cancel(process, grace_s=0.5)

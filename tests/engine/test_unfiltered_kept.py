@@ -312,7 +312,7 @@ async def test_a_killed_copier_ends_the_pipeline(keeping: Engine) -> None:
 async def test_a_stop_ends_all_of_it(keeping: Engine) -> None:
     process = await _start(keeping, "sh -c 'yes' | tail -1")
     async with asyncio.timeout(10):
-        while process.state is not State.RUNNING:  # noqa: ASYNC110 - no event is public
+        while process.status.state is not State.RUNNING:  # noqa: ASYNC110 - no event is public
             await asyncio.sleep(0.01)
         await keeping.controls.cancel(process, note="Enough.")
         await keeping.queries.wait(process)

@@ -100,7 +100,7 @@ async def test_what_the_keeper_starts_late_for_an_earlier_server_lives_on(own_ho
 
 async def _runs(engine: Engine, process_id: ProcessId) -> bool:
     try:
-        return (await engine.queries.find(process_id)).state is State.RUNNING
+        return (await engine.queries.find(process_id)).status.state is State.RUNNING
     except ProcessNotFound:
         return False  # the keeper has not told of it yet
 

@@ -221,7 +221,7 @@ async def test_a_flood_is_notified_once_a_second(run: _Run) -> None:
     following = asyncio.create_task(subscriber.follow(told.note))
     begun = asyncio.get_running_loop().time()
     async with asyncio.timeout(20):
-        while not process.is_complete:
+        while not process.status.is_complete:
             await told.until()
     took_s = asyncio.get_running_loop().time() - begun
     subscriber.close()

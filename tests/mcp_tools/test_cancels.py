@@ -73,9 +73,9 @@ async def test_a_cancel_while_the_answer_is_made_does_what_it_does_while_the_cal
         with _cancelled_at_the_output(call, monkeypatch), pytest.raises(asyncio.CancelledError):
             await call
         if is_given_up:
-            assert process.state is State.RUNNING
+            assert process.status.state is State.RUNNING
             await engine.controls.cancel(process, grace_s=0)
-        await until(process, lambda one: one.is_ended)
+        await until(process, lambda one: one.status.is_ended)
 
 
 @pytest.mark.promise("S4.6")
@@ -94,7 +94,7 @@ async def test_a_cancel_in_the_moment_of_the_answer_ends_what_the_call_has_start
         task.add_done_callback(lambda _: call.cancel())
         with pytest.raises(asyncio.CancelledError):
             await call
-        await until(process, lambda one: one.is_ended)
+        await until(process, lambda one: one.status.is_ended)
     await calls.close()
 
 
@@ -111,7 +111,7 @@ async def test_what_runs_in_the_background_goes_on_when_its_call_is_cancelled(
             await call
         process = await live_process(engine, caller)
     await seen(process, "up")
-    assert process.state is State.RUNNING
+    assert process.status.state is State.RUNNING
     await engine.controls.cancel(process, grace_s=0)
 
 

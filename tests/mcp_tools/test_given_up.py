@@ -95,10 +95,10 @@ async def test_a_time_limit_that_is_told_twice_or_late_ends_nothing(toolbox: Too
             for _ in range(2):
                 await calls.cancel(caller, reason="Request timed out")
                 await call
-            assert process.state is State.RUNNING
+            assert process.status.state is State.RUNNING
             if is_late:  # a person's cancel ends what an answered call has left running (S4.6)
                 await calls.cancel(caller, reason="")
-                await until(process, lambda one: one.is_ended)
+                await until(process, lambda one: one.status.is_ended)
             else:
                 await engine.controls.cancel(process, grace_s=0)
     await calls.close()

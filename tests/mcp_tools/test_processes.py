@@ -146,7 +146,7 @@ async def test_terminate_names_the_signal_that_worked(engine: Engine, cmd: str, 
             "Reason: Manual termination via terminate_process tool"
         )
         assert not outcome.is_error
-        assert process.is_complete
+        assert process.status.is_complete
 
 
 @pytest.mark.promise("S4.4")
@@ -185,8 +185,8 @@ async def test_only_own_processes_can_be_terminated(toolbox: Toolbox, engine: En
         outcome = await answer(toolbox, "terminate_process", caller, {"pid": pid})
         assert outcome.is_error
         assert outcome.text == f"No process with PID {pid} is running that this server started for you"
-    assert not process.is_ended
-    assert not private.is_ended
+    assert not process.status.is_ended
+    assert not private.status.is_ended
     for started in (process, private):
         await engine.controls.cancel(started)
 
@@ -234,7 +234,7 @@ async def test_lists_and_headers_show_what_an_ended_command_has_left_running(
     left = f"{marker.sleep} >/dev/null 2>&1 &"
     process = await toolbox.start_background({"cmd": f"{left} {left} true"}, caller)
     async with asyncio.timeout(10):
-        await until(process, lambda one: one.is_complete and one.record.descendants == 2)
+        await until(process, lambda one: one.status.is_complete and one.record.descendants == 2)
     listed = await answer(toolbox, "list_processes", caller, {})
     assert "\n  Status: completed, left 2\n" in listed.text
     assert listed.structured is not None

@@ -68,7 +68,7 @@ async def test_every_answer_fits_the_output_schema_and_nothing_else_does(
     (process,) = [
         one
         for one in engine.queries.live()
-        if one.record.owner.principal == caller.principal and not one.is_ended
+        if one.record.owner.principal == caller.principal and not one.status.is_ended
     ]
     await engine.controls.cancel(process)
 

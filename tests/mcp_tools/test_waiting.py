@@ -185,7 +185,7 @@ async def test_a_background_command_outlives_its_cancelled_call(toolbox: Toolbox
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert not process.is_ended
+    assert not process.status.is_ended
     assert process.record.cause is Cause.NONE
     listed = await answer(toolbox, "list_processes", caller, {})
     assert str(process.record.pid) in listed.text

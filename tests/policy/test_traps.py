@@ -88,7 +88,7 @@ async def _try(engine: Engine, command: Command) -> str:
         return error.code
     async with asyncio.timeout(20):
         await engine.queries.wait(process, until="closed")
-    return process.state.value
+    return process.status.state.value
 
 
 @pytest.mark.promise("S0.12", "P.only")

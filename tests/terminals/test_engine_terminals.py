@@ -232,7 +232,7 @@ async def test_closing_ends_the_shell_and_what_runs_in_it(desk: Desk) -> None:
     process = await desk.engine.queries.find(terminal)
     async with asyncio.timeout(10):
         await desk.host.close(terminal, ME)
-    assert process.is_complete
+    assert process.status.is_complete
     assert process.record.descendants == 0
     assert not await desk.host.terminals(ME)
 

@@ -98,11 +98,11 @@ async def test_a_terminal_is_one_after_its_record_was_kept_and_loaded(engine: En
     )
     async with asyncio.timeout(10):
         await engine.queries.wait(process, until="closed")
-    assert process.terminal == note
+    assert process.base.terminal == note
     await settled(engine, process)
     loaded = await engine.queries.find(process.process_id)
     assert loaded is not process
-    assert loaded.terminal == note
+    assert loaded.base.terminal == note
 
 
 def test_sizes_are_kept_in_order_and_not_for_ever(tmp_path: Path) -> None:

@@ -85,28 +85,28 @@ class Controls:
         send = functools.partial(self._backend.control, process.process_id, operation)
         match operation:
             case Pause():
-                advance(process.state, Trigger.PAUSE)
+                advance(process.status.state, Trigger.PAUSE)
                 await send(acknowledged=functools.partial(self._confirm, process, is_paused=True))
             case Resume():
-                advance(process.state, Trigger.RESUME)
+                advance(process.status.state, Trigger.RESUME)
                 await send(acknowledged=functools.partial(self._confirm, process, is_paused=False))
             case SignalProcess(whole_tree=whole_tree):
                 _check_turn(process)
-                if process.is_finished or (process.is_ended and not whole_tree):
+                if process.status.is_finished or (process.status.is_ended and not whole_tree):
                     raise _ended(process)
                 await send()
             case CloseInput():
                 await self._close_input(process, operation)
             case CloseOutput():
                 _check_turn(process)
-                if not process.is_finished:
+                if not process.status.is_finished:
                     with contextlib.suppress(InvalidState):  # it ended meanwhile
                         await send()
             case ResizeWindow(rows=rows, cols=cols):
                 if not process.has_terminal:
                     raise InvalidState("no_terminal", "The process has no terminal.")
                 _check_turn(process)
-                if process.is_ended:
+                if process.status.is_ended:
                     raise _ended(process)
                 # What was drawn before was drawn for another size.
                 size = WindowSize(process.status.stdout_bytes, rows, cols)
@@ -148,17 +148,17 @@ class Controls:
         """
         if await self._queue.withdraw(process, cause=cause, note=note or _CANCELLED):
             return
-        if process.is_finished or not process.is_ended:
-            advance(process.state, Trigger.STOP)
+        if process.status.is_finished or not process.status.is_ended:
+            advance(process.status.state, Trigger.STOP)
         process.note = process.note or note  # the first one counts, as in the keeper
-        grace_s = process.grace_s if grace_s is None else grace_s
+        grace_s = process.base.grace_s if grace_s is None else grace_s
         stop = Stop(cause=cause, grace_s=grace_s, note=note)
         while True:
             was_known = process.status.is_acknowledged
             try:
                 await self._backend.control(process.process_id, stop)
             except InvalidState:
-                if not was_known and not process.is_ended:
+                if not was_known and not process.status.is_ended:
                     await self._decided(process)
                     continue  # it was asked before the start itself had arrived there
             return  # or it ended meanwhile, which is what was asked for
@@ -188,7 +188,7 @@ class Controls:
         try:
             async with asyncio.timeout(grace_s + _GONE_S):
                 # One that had ended may have descendants.
-                await until(process, lambda one: one.is_complete and not one.record.descendants)
+                await until(process, lambda one: one.status.is_complete and not one.record.descendants)
         except TimeoutError:
             text = f"Process {process.record.pid} was killed, but it is not gone after {_GONE_S:.0f} s."
             raise BackendUnavailable("timeout", text) from None
@@ -239,7 +239,7 @@ class Controls:
         Of a process whose streams are closed nothing waits any more: its output is kept, and that is a
         success.
         """
-        if process.is_closed:
+        if process.status.is_closed:
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
             await self._backend.control(
@@ -251,7 +251,7 @@ class Controls:
                 )
 
     async def _close_input(self, process: Process, operation: CloseInput) -> None:
-        if process.has_stdin and process.is_ended:
+        if process.has_stdin and process.status.is_ended:
             return  # its input is closed
         _check_input(process)
         async with self._input_lock(process):
@@ -270,7 +270,7 @@ class Controls:
 
 
 def _check_turn(process: Process) -> None:
-    if process.state is State.QUEUED:
+    if process.status.state is State.QUEUED:
         hint = process.record.hint or ""
         text = "an approval" if hint else f"its turn: {process.record.held_up_by}"
         raise InvalidState("process_queued", f"The process waits for {text}.", hint=hint)
@@ -278,7 +278,7 @@ def _check_turn(process: Process) -> None:
 
 def _check_input(process: Process) -> None:
     _check_turn(process)
-    if process.is_ended:
+    if process.status.is_ended:
         raise _ended(process)
     if not process.has_stdin:
         raise InvalidState("stdin_closed", "The process was started without an input.")
@@ -293,7 +293,7 @@ async def _pieces(data: bytes | memoryview | AsyncIterable[bytes]) -> AsyncItera
 
 
 def _ended(process: Process) -> InvalidState:
-    return InvalidState("process_ended", f"The process has ended ({process.state}).")
+    return InvalidState("process_ended", f"The process has ended ({process.status.state}).")
 
 
 class BulkControls:
@@ -315,7 +315,7 @@ class BulkControls:
         matching = [
             one
             for one in self._processes.candidates(wanted)
-            if wanted.matches(one.record) and not one.is_ended
+            if wanted.matches(one.record) and not one.status.is_ended
         ]
         outcomes: dict[str, OutliveError | None] = {}
 
@@ -349,10 +349,10 @@ class BulkControls:
         async def end(process: Process) -> None:
             with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
                 await self._controls.cancel(process, cause=cause, note=note, grace_s=grace_s)
-                await until(process, lambda one: one.is_closed)
+                await until(process, lambda one: one.status.is_closed)
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(deadline_s), asyncio.TaskGroup() as group:
                 for process in list(live.values()):
                     group.create_task(end(process))
-        return sum(not process.is_complete for process in live.values())
+        return sum(not process.status.is_complete for process in live.values())

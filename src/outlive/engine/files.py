@@ -259,7 +259,7 @@ class OpenFiles:
             text = f"There is no node and no process {shown_name(asked.place)[:60]!r}."
             hint = f"Nodes are {', '.join((LOCAL, *sorted(self._nodes.states())))}."
             raise ProcessNotFound(error.code, text, hint=hint) from None
-        location, folder = process.location, os.fsencode(process.record.cwd)
+        location, folder = process.base.location, os.fsencode(process.record.cwd)
         if location.is_open:
             text = f"{shown_name(asked.place)} waits for a place: it has no files yet."
             raise InvalidState("process_queued", text)

@@ -126,7 +126,7 @@ class ProcessRegistry:
 
     def leftovers(self) -> list[ProcessInfo]:
         """Return the registered processes that have ended and left others running, newest first."""
-        records = [process.record for process in self._engine.queries.live() if process.is_ended]
+        records = [process.record for process in self._engine.queries.live() if process.status.is_ended]
         mine = [one for one in records if one.descendants and one.owner.principal == self._principal]
         return [_info(one) for one in reversed(mine) if self._is_registered(one)]
 
@@ -154,7 +154,7 @@ class ProcessRegistry:
         Cancellation: the end goes on.
         """
         process = await self._find(request_id, pid)
-        if process.is_finished:
+        if process.status.is_finished:
             raise InvalidState("process_ended", f"Process {process.record.pid} has ended already.")
         was_killed = await self._engine.as_(self._by).end(
             process, grace_s=self._termination_timeout_s, note=reason
@@ -193,9 +193,11 @@ class ProcessRegistry:
     async def _by_pid(self, pid: int) -> Process | None:
         """Return the live process of that pid: the one that runs, else one whose descendants still do."""
         await self._engine.queries.known()
-        found = [one for one in self._engine.queries.live() if one.record.pid == pid and not one.is_finished]
+        found = [
+            one for one in self._engine.queries.live() if one.record.pid == pid and not one.status.is_finished
+        ]
         found = [one for one in found if self._is_registered(one.record)]
-        return min(found, key=lambda one: one.is_ended, default=None)
+        return min(found, key=lambda one: one.status.is_ended, default=None)
 
     async def _ended_by_pid(self, pid: int) -> Process | None:
         return await self._newest(ProcessFilter(principal=self._principal, pid=pid))

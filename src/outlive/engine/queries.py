@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 
 from outlive.backends.contract import Backend
 from outlive.core.command import Profile
@@ -81,7 +82,7 @@ class Queries:
     def location_of(self, process_id: ProcessId) -> Location:
         """Return where a live process is; this machine for what is not live."""
         process = self._table.live.get(id_to_bytes(process_id))
-        return HERE if process is None else process.location
+        return HERE if process is None else process.base.location
 
     async def find(self, process_id: str) -> Process:
         """Return a process by its id: the live object, or an ended one loaded again.
@@ -199,14 +200,14 @@ class Queries:
         Waits without a deadline of its own: put it under `asyncio.timeout`. Cancellation: safe.
         """
         if until == "complete":
-            await waiting.until(process, lambda one: one.is_complete)
+            await waiting.until(process, lambda one: one.status.is_complete)
         elif until == "input":
             await self._questions.until_waiting(process)
         elif until == "question":
             self._questions.watch(process)
-            await waiting.until(process, lambda one: one.is_asking or one.is_complete)
+            await waiting.until(process, lambda one: one.status.is_asking or one.status.is_complete)
         else:
-            await waiting.until(process, lambda one: one.is_closed)
+            await waiting.until(process, lambda one: one.status.is_closed)
 
     async def settle(self, process: Process) -> None:
         """Return when the output of a complete process is whole: for an answer that shows it and is the last.
@@ -219,11 +220,11 @@ class Queries:
         """
         clock = asyncio.get_running_loop().time
         end = clock() + _SETTLES_S
-        while not process.is_closed and clock() < end:
+        while not process.status.is_closed and clock() < end:
             size = _size(process)
             try:
                 async with asyncio.timeout_at(min(end, clock() + _QUIET_S)):
-                    await waiting.until(process, lambda one, size=size: one.is_closed or _size(one) != size)  # type: ignore[misc] # bound at once
+                    await waiting.until(process, partial(_has_changed, size))
             except TimeoutError:
                 if not (await self.observe(process)).is_busy:
                     return
@@ -238,7 +239,7 @@ class Queries:
     def may_live(self) -> Iterator[tuple[int | None, str]]:
         """Yield pid and process id of whatever may live here: also of what is being found again."""
         for process in self._table.live.values():
-            if not process.location.is_elsewhere:  # a pid on a node says nothing about this machine
+            if not process.base.location.is_elsewhere:  # a pid on a node says nothing about this machine
                 yield process.pid, process.process_id
         yield from self._reconciliation.pids()
 
@@ -248,7 +249,7 @@ class Queries:
 
         Nothing of a process that is finished. A millisecond or less in a thread; of many, `usage` is cheaper.
         """
-        if process.record.pid is None or process.is_finished:
+        if process.record.pid is None or process.status.is_finished:
             return NOTHING
         (seen,) = await self._backend.observe([process.process_id], has_stdin=process.may_ask)
         return seen
@@ -257,14 +258,14 @@ class Queries:
         """Look at the trees of many processes, in this order: as `observe`, but for whether they wait for
         input.
         """
-        living = [one for one in processes if one.record.pid is not None and not one.is_finished]
+        living = [one for one in processes if one.record.pid is not None and not one.status.is_finished]
         seen = await self._backend.observe([one.process_id for one in living], has_stdin=False)
         found = dict(zip((one.process_id for one in living), seen, strict=True))
         return [found.get(one.process_id, NOTHING) for one in processes]
 
     async def window_size(self, process: Process) -> tuple[int, int] | None:
         """Return rows and columns of a live process's terminal; None where there is none."""
-        if not process.has_terminal or process.pid is None or process.is_ended:
+        if not process.has_terminal or process.pid is None or process.status.is_ended:
             return None
         return await self._backend.window_size(process.process_id)
 
@@ -296,7 +297,7 @@ class ConnectionProcesses:
     def running_of(self, connection_id: str) -> list[Process]:
         """Return those of them that are not complete, oldest first."""
         live = self._table.processes.of_connection(connection_id)
-        return _oldest_first([process for process in live if not process.is_complete])
+        return _oldest_first([process for process in live if not process.status.is_complete])
 
     def waiting(self) -> set[str]:
         """Return the connections whose live, not detached processes were recovered from an earlier server."""
@@ -305,12 +306,16 @@ class ConnectionProcesses:
             for process in self._table.live.values()
             if process.connection_id in self._recovery.connections
             and process.connection_id
-            and not process.is_detached
+            and not process.base.is_detached
         }
 
 
 def _size(process: Process) -> int:
     return process.status.stdout_bytes + process.status.stderr_bytes
+
+
+def _has_changed(size: int, process: Process) -> bool:
+    return process.status.is_closed or _size(process) != size
 
 
 def _oldest_first(processes: list[Process]) -> list[Process]:

@@ -61,11 +61,11 @@ class Records:
             StoreCorrupt: The disk did not take them.
             BackendUnavailable: `timeout`: the registry did not take them within 10 s.
         """
-        if process.state is State.QUEUED:
+        if process.status.state is State.QUEUED:
             text = "The process waits for its turn: its labels can be changed once it runs."
             raise InvalidState("process_queued", text)
         record = process.record
-        if labels.name is None or labels.name == record.name or process.is_ended:
+        if labels.name is None or labels.name == record.name or process.status.is_ended:
             await self._label(process, labels)
             return
         place = (record.owner.principal, record.project or "")
@@ -84,7 +84,7 @@ class Records:
         self._queue.relabel(process, labels)
         self._registry.put(process.stored)
         if (
-            process.is_ended
+            process.status.is_ended
         ):  # no later server reads its folder again: lists would find it by its old labels after a crash
             await self._registry.flush()
         self._events.publish_process(ProcessRelabeled, process)
@@ -115,7 +115,7 @@ class Records:
         """
         if self._disk.degraded == "read_only":
             await self._disk.check()  # before the row is gone: nothing can be removed there
-        if not process.is_finished:
+        if not process.status.is_finished:
             if not force:
                 raise InvalidState(
                     "process_running",
@@ -136,7 +136,7 @@ class Records:
     async def _closed(self, process: Process) -> None:
         try:
             async with asyncio.timeout(_CLOSED_S):
-                await until(process, lambda one: one.is_finished)
+                await until(process, lambda one: one.status.is_finished)
         except TimeoutError:
             text = f"Somebody outside the tree of process {process.record.pid} holds its streams open."
             raise BackendUnavailable("timeout", text) from None

@@ -67,7 +67,7 @@ from outlive.operations.services.requests import (
     UpRequest,
 )
 from outlive.operations.start import RunOptions
-from outlive.operations.terminals import (
+from outlive.operations.terminals.requests import (
     CloseTerminal,
     CreateTerminal,
     ExecuteInTerminal,

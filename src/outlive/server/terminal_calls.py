@@ -9,9 +9,9 @@ from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, Terminals
-from outlive.operations import terminals as requests
-from outlive.operations.terminals import executed_view, terminal_view, text_view
-from outlive.operations.typed import typed_keys
+from outlive.operations.terminals import requests
+from outlive.operations.terminals.requests import executed_view, terminal_view, text_view
+from outlive.operations.terminals.typed import typed_keys
 from outlive.policy.access import Access, approver_of
 from outlive.protocols.jsonrpc.views import approval_view
 

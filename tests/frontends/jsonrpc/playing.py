@@ -169,11 +169,11 @@ class PlayedEngine(_PlayedControls):
         return [
             one.process
             for one in self._written.values()
-            if one.process.connection_id == connection_id and not one.process.is_closed
+            if one.process.connection_id == connection_id and not one.process.status.is_closed
         ]
 
     def running_of(self, connection_id: str) -> _Processes:
-        return [process for process in self.live_of(connection_id) if not process.is_complete]
+        return [process for process in self.live_of(connection_id) if not process.status.is_complete]
 
     def waiting(self) -> set[str]:
         return self.returning
@@ -189,7 +189,7 @@ class PlayedEngine(_PlayedControls):
         woken = asyncio.Event()
         unsubscribe = process.subscribers.add(woken.set)
         try:
-            while not process.is_complete:
+            while not process.status.is_complete:
                 woken.clear()
                 await woken.wait()
         finally:

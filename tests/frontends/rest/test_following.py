@@ -42,7 +42,7 @@ async def test_silence_is_told_and_a_stop_ends_the_stream_but_not_the_command(en
             if len(said) == 3:
                 stopping.set()
     assert said == [[], [], []]
-    assert not process.is_ended
+    assert not process.status.is_ended
     await engine.records.remove(process, force=True)
 
 

@@ -211,7 +211,7 @@ class Unread:
 
     async def _look(self, now: float) -> None:
         for process, since in list(self._since.items()):
-            if not process.status.is_blocked or process.is_closed:
+            if not process.status.is_blocked or process.status.is_closed:
                 del self._since[process]
             elif process.subscribers.has_reader:
                 self._since[process] = None

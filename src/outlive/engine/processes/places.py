@@ -105,7 +105,7 @@ class Places:
 
     def acquire(self, process: Process) -> bool:
         """Return whether a process that waits has a place, or needs none; it is started once it has one."""
-        needs = process.needs
+        needs = process.base.needs
         if needs is None or process.process_id in self._given:
             return True
         self._waiting[process.process_id] = process
@@ -126,7 +126,7 @@ class Places:
         Raises:
             LimitExceeded: `no_room`: as many are free all together, but not as it needs them.
         """
-        needs = process.needs
+        needs = process.base.needs
         if needs is None or not needs.amounts.gpu_milli:
             return ()
         found = self._gpus.take(process.process_id, needs.amounts.gpu_milli)
@@ -144,7 +144,7 @@ class Places:
 
         The process waits for another one, in its turn.
         """
-        needs, name = process.needs, self._given.pop(process.process_id, None)
+        needs, name = process.base.needs, self._given.pop(process.process_id, None)
         if needs is None or name is None:
             return
         self._gpus.free(process.process_id)
@@ -173,7 +173,7 @@ class Places:
         """Count a process that runs, or whose place was decided by an earlier server."""
         record = process.record
         needs = record.needs
-        if needs is None or record.location.is_open or process.is_ended:
+        if needs is None or record.location.is_open or process.status.is_ended:
             return
         if self._placement.is_leasing(process.process_id):  # its place was asked for, and is not there yet
             return

@@ -17,11 +17,8 @@ from typing import Self
 from outlive.core.command import ApprovalState, BootTime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.core.lifecycle import State
 from outlive.core.location import Location
-from outlive.core.needs import Needs
-from outlive.core.process import ProcessRecord, Waiting
-from outlive.core.terminal import TerminalNote
+from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
@@ -47,13 +44,14 @@ class Process:
         connection_id: The session that started it (the name is older than sessions); None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
         folder: The process's folder, absolute.
+        base: What was recorded when it began, and changed by its callers since; what it does itself is in
+            `status`, and both are in `record`.
         status: Its numbers that change, as the keeper has reported them.
         subscribers: What is woken by its changes.
     """
 
     __slots__ = (
         "__weakref__",
-        "_base",
         "_ended_boot",
         "_log",
         "_note",
@@ -61,6 +59,7 @@ class Process:
         "_redaction",
         "_snapshot",
         "_waking",
+        "base",
         "connection_id",
         "folder",
         "key",
@@ -92,7 +91,7 @@ class Process:
         self.folder = folder
         self.output_limit = output_limit
         self._note = ""
-        self._base = base
+        self.base = base
         self._redaction = redaction
         self._log: OutputLog | None = None
         self._raw_log: OutputLog | None = None
@@ -111,94 +110,29 @@ class Process:
         return process
 
     @property
-    def state(self) -> State:
-        """Where it is in its life."""
-        return self.status.state
-
-    @property
-    def is_ended(self) -> bool:
-        """Whether the main process has ended (its output may still be drained)."""
-        return self.status.is_ended
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether it has ended and its output is whole."""
-        return self.status.is_complete
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether it is complete and nothing can write to its streams any more."""
-        return self.status.is_closed
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether nothing about it can change any more: closed, and nothing is left of its tree."""
-        return self.status.is_finished
-
-    @property
-    def is_detached(self) -> bool:
-        """Whether it belongs to the principal rather than to its connection."""
-        return self._base.is_detached
-
-    @property
     def pid(self) -> int | None:
         """The main process's pid, once it was started."""
         return self.status.pid or None
 
     @property
-    def group(self) -> str | None:
-        """The group that it counts for; None when it is in none."""
-        return self._base.group
-
-    @property
-    def location(self) -> Location:
-        """Where it runs."""
-        return self._base.location
-
-    @property
-    def needs(self) -> Needs | None:
-        """What its machine must have; None where nothing is counted."""
-        return self._base.needs
-
-    @property
     def has_stdin(self) -> bool:
         """Whether it was started with an input that can be written to."""
-        return self._base.stdin == "pipe" or self._base.stdio == "pty"
+        return self.base.stdin == "pipe" or self.base.stdio == "pty"
 
     @property
     def may_ask(self) -> bool:
         """Whether a wait for its input can be a question; that of a service is open for nobody."""
-        return self.has_terminal or (self.has_stdin and self._base.owner.door != SERVICES_DOOR)
-
-    @property
-    def waiting(self) -> Waiting:
-        """What it was found to wait for; "no" also without an input (`question_watch`)."""
-        return self.status.waiting
-
-    @property
-    def is_asking(self) -> bool:
-        """Whether it waits for something other than the next command at its own prompt, as shells do."""
-        return self.status.waiting != "no" and not self.status.is_at_prompt
+        return self.has_terminal or (self.has_stdin and self.base.owner.door != SERVICES_DOOR)
 
     @property
     def has_secrets(self) -> bool:
         """Whether values were given to it that no door may show."""
-        return bool(self._base.secret_names)
+        return bool(self.base.secret_names)
 
     @property
     def has_terminal(self) -> bool:
         """Whether it runs in a pty."""
-        return self._base.stdio == "pty"
-
-    @property
-    def terminal(self) -> TerminalNote | None:
-        """What is known of it as a terminal; None when it is none."""
-        return self._base.terminal
-
-    @property
-    def grace_s(self) -> float:
-        """Its grace period."""
-        return self._base.grace_s
+        return self.base.stdio == "pty"
 
     @property
     def note(self) -> str:
@@ -216,7 +150,7 @@ class Process:
         snapshot = self._snapshot
         if snapshot is None or self.status.has_news:
             snapshot = self._snapshot = self.status.record_of(
-                self._base, note=self._note, output_limit=self.output_limit
+                self.base, note=self._note, output_limit=self.output_limit
             )
             self.status.has_news = False
         return snapshot
@@ -237,7 +171,7 @@ class Process:
         now = self.status
         if now.complete_stdout_bytes is not None and now.complete_stderr_bytes is not None:
             complete = Cursor(now.complete_stdout_bytes, now.complete_stderr_bytes)
-        if self._ended_boot is None and self.is_ended and not self._base.is_ended:
+        if self._ended_boot is None and self.status.is_ended and not self.base.is_ended:
             self._ended_boot = boot_time()
         return StoredProcess(
             record=self.record,
@@ -270,7 +204,7 @@ class Process:
         The caller closes it. `raw` hides nothing: only for callers with the scope admin.
         """
         hide = _hide_patterns if self._redaction is None else self._redaction.hiding
-        hiding = None if raw else hide(self._base, is_over=lambda: self.is_complete, held=self._held)
+        hiding = None if raw else hide(self.base, is_over=lambda: self.status.is_complete, held=self._held)
         return OutputLog(os.path.join(self.folder, part) if part else self.folder, hiding=hiding)
 
     def close_logs(self) -> None:
@@ -303,19 +237,19 @@ class Process:
         Engine only.
         """
         # A registry's row does not know all of the owner; the files do.
-        self._base = replace(self._base, error=stored.record.error, owner=stored.record.owner)
+        self.base = replace(self.base, error=stored.record.error, owner=stored.record.owner)
         self._ended_boot = self._ended_boot or stored.ended_boot
         self._snapshot = None
         return self.status.end_as(Process.from_stored(stored, self.folder).status)
 
     def approve(self, approval: ApprovalState) -> None:
         """Take over that it is approved. Engine only."""
-        self._base = replace(self._base, approval=approval)
+        self.base = replace(self.base, approval=approval)
         self._snapshot = None
 
     def leave_session(self) -> None:
         """Take over that the session which has started it is over. Engine only."""
-        self._base = replace(self._base, is_session_over=True)
+        self.base = replace(self.base, is_session_over=True)
         self._snapshot = None
 
     def place(self, location: Location, cwd: str, gpus: tuple[str, ...] = ()) -> None:
@@ -323,13 +257,13 @@ class Process:
 
         Engine only.
         """
-        needs = self._base.needs and replace(self._base.needs, gpus=gpus)
-        self._base = replace(self._base, location=location, cwd=cwd, needs=needs)
+        needs = self.base.needs and replace(self.base.needs, gpus=gpus)
+        self.base = replace(self.base, location=location, cwd=cwd, needs=needs)
         self._snapshot = None
 
     def relabel(self, labels: ChangedLabels) -> None:
         """Take over other tags, another group and another name. Engine only."""
-        self._base = replace(self._base, tags=dict(labels.tags), group=labels.group, name=labels.name)
+        self.base = replace(self.base, tags=dict(labels.tags), group=labels.group, name=labels.name)
         self._snapshot = None
 
 
@@ -360,7 +294,7 @@ async def follow(
     try:
         while True:
             woken.clear()
-            is_complete = process.is_complete  # asked before the read: then the read sees everything
+            is_complete = process.status.is_complete  # asked before the read: then the read sees everything
             chunks = process.log.read(cursor, min(limit_bytes, MAX_PREAD_BYTES))
             if is_complete:
                 chunks = _until_completion(process, chunks)

@@ -135,6 +135,11 @@ class ProcessState:
         return self.prompt_thread is not None
 
     @property
+    def is_asking(self) -> bool:
+        """Whether it waits for something other than the next command at its own prompt, as shells do."""
+        return self.waiting != "no" and not self.is_at_prompt
+
+    @property
     def state(self) -> State:
         """Where it is in its life."""
         phase = self._phase

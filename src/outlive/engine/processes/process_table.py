@@ -100,7 +100,7 @@ class LiveTable:
         Return what lives of it, without what only waits to be filed.
         """
         self._over.add(connection_id)
-        left = [process for process in self.of_connection(connection_id) if not process.is_finished]
+        left = [process for process in self.of_connection(connection_id) if not process.status.is_finished]
         for process in left:
             process.leave_session()
         return left
@@ -120,7 +120,7 @@ class LiveTable:
         known = self._of_principal.get(principal, {})
         if most is None or len(known) < most:
             return  # as nearly always: which of them have ended is asked only when there are as many
-        count = sum(not one.is_ended for one in known.values())
+        count = sum(not one.status.is_ended for one in known.values())
         if count >= most:
             raise LimitExceeded(
                 "process_limit",
@@ -188,7 +188,7 @@ class RegistryFeed:
         for row in rows:
             if row.record.is_finished:
                 process = self._live.by_key.get(id_to_bytes(row.record.process_id))
-                if process is not None and process.is_finished and process.key not in self._changed:
+                if process is not None and process.status.is_finished and process.key not in self._changed:
                     self._live.release(process)
 
     def _write_some(self) -> None:
@@ -242,7 +242,7 @@ class ChangeHandler:
         """Record and publish what a doorbell (or the files) changed; `changes` are `Change` bits."""
         if changes & _ENDING and process.has_secrets:
             self._redaction.note_masks(process.record, process.folder)
-        if process.is_ended:  # the keeper says what lives; the row of a live process needs no update
+        if process.status.is_ended:  # the keeper says what lives; the row of a live process needs no update
             self._feed.note(process)
             self.groups.ended(process)
         self._unread.changed(process)
@@ -308,7 +308,7 @@ class ProcessTable:
         self._expected = {
             key
             for key, process in self.live.items()
-            if process.status.is_acknowledged and not process.location.is_elsewhere
+            if process.status.is_acknowledged and not process.base.location.is_elsewhere
         }
         self._mentioned = set()
 
@@ -365,7 +365,7 @@ class ProcessTable:
         if (
             self._mentioned is not None
             and process.status.is_acknowledged
-            and not process.location.is_elsewhere
+            and not process.base.location.is_elsewhere
         ):
             self._expected.add(process.key)
 
@@ -384,7 +384,7 @@ class ProcessTable:
         mentioned, self._mentioned = self._mentioned or set(), None
         for key in self._expected - mentioned:
             process = self.live.get(key)
-            if process is not None and not process.is_finished:
+            if process is not None and not process.status.is_finished:
                 self.vanished.append(process)
                 self.work.set()
         self._expected = set()
@@ -430,7 +430,7 @@ class StartOutcomes:
         process.subscribers.wake()
         if outcome.is_existing:
             self._table.recheck(process)
-        if process.is_finished:
+        if process.status.is_finished:
             # Its end came before this answer, and it may have been let go of: from now on its row is all that
             # is found of it.
             self._registry.put(process.stored)

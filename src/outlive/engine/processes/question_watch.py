@@ -72,8 +72,8 @@ class QuestionWatch:
         `asyncio.timeout`. Cancellation: safe.
         """
         self.watch(process)
-        await until(process, lambda one: one.waiting != "no" or one.is_complete)
-        return process.waiting
+        await until(process, lambda one: one.status.waiting != "no" or one.status.is_complete)
+        return process.status.waiting
 
     def watch(self, process: Process) -> None:
         """Keep `process.waiting` up to date until the process ends, and look soon.
@@ -81,7 +81,7 @@ class QuestionWatch:
         Its subscribers are woken when that changes. For a process that cannot ask, or has ended, this does
         nothing.
         """
-        if self._tasks is None or not process.may_ask or process.is_ended:
+        if self._tasks is None or not process.may_ask or process.status.is_ended:
             return
         if (watch := self._watches.get(process)) is not None:
             watch.look_soon()
@@ -123,11 +123,11 @@ class QuestionWatch:
     async def _look_on(self, watch: "_Watched") -> None:
         """Look when there is silence, until the process has ended."""
         process = watch.process
-        while not process.is_ended:
+        while not process.status.is_ended:
             watch.pause_s = _QUIET_S
             seen = watch.situation
             while await watch.is_quiet(watch.pause_s, since=seen):
-                if process.state is not State.RUNNING:  # paused, queued: it waits for something else
+                if process.status.state is not State.RUNNING:  # paused, queued: it waits for something else
                     watch.pause_s = _MOST_PAUSE_S
                     continue
                 # Before the look: a caller that comes meanwhile has the next one made soon.

@@ -59,7 +59,7 @@ async def _until_printed(process: Process, is_in: Callable[[bytes], bool]) -> bo
 
 async def _until_seen(process: Process, look: Callable[[], Awaitable[bool]]) -> bool:
     pause_s = _FIRST_LOOK_S
-    while not process.is_ended:
+    while not process.status.is_ended:
         if await look():
             return True
         await asyncio.sleep(pause_s)

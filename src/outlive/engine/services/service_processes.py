@@ -158,7 +158,7 @@ class ServiceProcesses:
         """Ask a process to end until it is known that it heard that; its end is reported by its own task."""
         if (is_known := self._starting.get(asked.process_id)) is not None:
             await is_known.wait()
-        while (process := await self.known(asked.process_id)) is not None and not process.is_complete:
+        while (process := await self.known(asked.process_id)) is not None and not process.status.is_complete:
             try:
                 await self._send_end(process, asked)
             except InvalidState:  # it has ended meanwhile
@@ -170,7 +170,7 @@ class ServiceProcesses:
 
     async def _send_end(self, process: Process, asked: AskToEnd) -> None:
         number = signal_number(asked.signal)
-        if number == signal_number("TERM") or process.state is not State.RUNNING:
+        if number == signal_number("TERM") or process.status.state is not State.RUNNING:
             await self._parts.controls.cancel(process, grace_s=asked.grace_s, note=_STOPPED)
         else:
             # The machine asks for KILL once the grace is over.

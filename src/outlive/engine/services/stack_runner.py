@@ -153,14 +153,14 @@ class StackRunner:
         try:
             process = await self._processes.start(declared, name, process_id)
             # What waits for an approval, or for the keeper's answer, does not run yet.
-            await until(process, lambda one: one.state not in {State.QUEUED, State.STARTING})
+            await until(process, lambda one: one.status.state not in {State.QUEUED, State.STARTING})
         except OutliveError as error:
             end = ServiceEnd(error=error.message)
             await self.take(lambda stack, now: stack.ended(name, process_id, end, now))
             return
         finally:
             self._processes.settle(process_id)
-        if not process.is_ended:
+        if not process.status.is_ended:
             await self.take(lambda stack, now: stack.started(name, process_id, now))
         await self._until_end(name, process)
 
@@ -175,13 +175,13 @@ class StackRunner:
             end = ServiceEnd(error="Its process is not known any more.")
             await self.take(lambda stack, now: stack.ended(name, process_id, end, now))
             return
-        await until(process, lambda one: one.state not in {State.QUEUED, State.STARTING})
-        if not process.is_ended:
+        await until(process, lambda one: one.status.state not in {State.QUEUED, State.STARTING})
+        if not process.status.is_ended:
             await self.take(lambda stack, now: stack.found(name, process_id, now))
         await self._until_end(name, process)
 
     async def _until_end(self, name: str, process: Process) -> None:
-        await until(process, lambda one: one.is_complete or one.state is State.FAILED_TO_START)
+        await until(process, lambda one: one.status.is_complete or one.status.state is State.FAILED_TO_START)
         record = process.record
         ran_s = 0.0
         if record.started_at is not None and record.ended_at is not None:

@@ -64,7 +64,7 @@ class Grants:
         """Return the token with that hash, if its process runs and its time is not up."""
         for process in tuple(self._live.by_key.values()):
             grant = process.identity_record.grant
-            if grant is None or process.is_ended or not hmac.compare_digest(grant.digest, digest):
+            if grant is None or process.status.is_ended or not hmac.compare_digest(grant.digest, digest):
                 continue
             if grant.expires is not None and boot_time().boottime_ns >= grant.expires.boottime_ns:
                 return None

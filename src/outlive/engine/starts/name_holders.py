@@ -79,7 +79,7 @@ class NameHolders:
         living = ProcessFilter(principal=principal, project=project, name=name, states=NOT_ENDED)
         records = await self._queries.list(living, limit=_FEW)
         found = [await self._queries.find(record.process_id) for record in records]
-        return [process for process in found if not process.is_ended]
+        return [process for process in found if not process.status.is_ended]
 
 
 def _taken(process: Process, *, needs_approval: bool) -> InvalidState:

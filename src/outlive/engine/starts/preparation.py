@@ -98,10 +98,10 @@ class Preparation:
                 needs.same_node_as,
                 Asker(principal=owner.principal, project=command.project, connection_id=owner.connection_id),
             )
-            if beside.location.is_open:
+            if beside.base.location.is_open:
                 text = f"same_node_as: {needs.same_node_as} waits for a place itself."
                 raise InvalidRequest("invalid_params", text)
-            return replace(needs, node=beside.location.backend)
+            return replace(needs, node=beside.base.location.backend)
         if command.backend not in {None, ANY}:
             return replace(needs, node=backend)
         # What this machine could never run waits for a node that comes.

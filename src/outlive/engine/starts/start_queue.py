@@ -126,9 +126,9 @@ class StartQueue:
 
     def enter(self, process: Process) -> None:
         """Count a process that starts or was found running."""
-        if process.state is not State.QUEUED:
+        if process.status.state is not State.QUEUED:
             self.places.adopt(process)
-            group = None if process.is_ended else _group_of(process)
+            group = None if process.status.is_ended else _group_of(process)
             self._carry_out(self.machine.enter(process.process_id, group))
 
     def ended(self, process: Process) -> None:
@@ -136,13 +136,13 @@ class StartQueue:
         idempotent.
         """
         self._carry_out(self.machine.ended(process.process_id))
-        if process.needs is not None:
+        if process.base.needs is not None:
             self.places.release(process.process_id)
 
     def relabel(self, process: Process, labels: ChangedLabels) -> None:
         """Give a process other labels, and count it in its new group."""
         process.relabel(labels)
-        if not process.is_ended:
+        if not process.status.is_ended:
             self._carry_out(self.machine.regroup(process.process_id, _group_of(process)))
 
     # -- groups
@@ -183,9 +183,9 @@ class StartQueue:
         old = self.machine.move(process_id, places)
         if old is None:
             text = "The process does not wait for its group's turn."
-            if process.state is State.QUEUED and process.needs is not None:
+            if process.status.state is State.QUEUED and process.base.needs is not None:
                 text = "What waits for a machine gets one in the order in which it came."
-            raise InvalidState("not_in_line", text, details={"state": process.state.value})
+            raise InvalidState("not_in_line", text, details={"state": process.status.state.value})
         order = self.machine.order()
         try:
             await asyncio.to_thread(self.store.keep_order, order)
@@ -269,7 +269,7 @@ class StartQueue:
         """Put a command at the end of its group's line, or at its beginning, and start it if it may."""
         process = pending.process
         self._pending[process.process_id] = pending
-        needs_place = process.needs is not None
+        needs_place = process.base.needs is not None
         self._carry_out(
             self.machine.put(
                 process.process_id, _group_of(process), needs_place=needs_place, is_first=is_first
@@ -324,7 +324,7 @@ class StartQueue:
         process, process_id = pending.process, pending.process.process_id
         async with pending.decision:
             was_asked = process_id in self.machine.asked
-            if process.is_ended or (verdict != "withdrawn" and not was_asked):
+            if process.status.is_ended or (verdict != "withdrawn" and not was_asked):
                 return verdict == "withdrawn"  # another one was first, or it could not be started
             # Then this server has not asked for its start.
             has_waited = was_asked or process_id in self.machine
@@ -384,8 +384,8 @@ class StartQueue:
                 return
         if process_id in self.machine.asked:
             raise LimitExceeded("disk_full", "The approval cannot be kept; the command goes on waiting.")
-        text = f"The process {process_id} does not wait for an approval: it is {process.state}."
-        raise InvalidState("approval_settled", text, details={"state": process.state.value})
+        text = f"The process {process_id} does not wait for an approval: it is {process.status.state}."
+        raise InvalidState("approval_settled", text, details={"state": process.status.state.value})
 
     async def _approve(self, pending: PendingStart, *, by: str) -> bool:
         """Put down that a process is approved, then let it take its turn; False when it does not wait for an
@@ -450,7 +450,7 @@ class StartQueue:
         process, told = pending.process, pending.told
         error: OutliveError | None = BackendUnavailable("keeper_unavailable", _STOPPING)
         try:
-            if told is None or await self.places.is_given(process) or process.is_ended:
+            if told is None or await self.places.is_given(process) or process.status.is_ended:
                 error = await self.starter.start(pending)
             else:
                 error = no_room()
@@ -469,8 +469,8 @@ class StartQueue:
 
     async def _wait_again(self, pending: PendingStart, refusal: OutliveError) -> OutliveError | None:
         """Let a command wait for another place, first in its line; return why it does not wait."""
-        process, needs = pending.process, pending.process.needs
-        if process.is_ended:
+        process, needs = pending.process, pending.process.base.needs
+        if process.status.is_ended:
             return refusal
         if needs is None or not needs.is_patient:
             self.outcomes.refuse(process, refusal, is_heard=pending.is_heard)
@@ -478,7 +478,7 @@ class StartQueue:
         self.places.refused(process)
         process.status.queue_again()
         # Where its caller has named the place, it is described for that, and waits for that.
-        process.place(process.location if needs.node else _OPEN, process.record.cwd)
+        process.place(process.base.location if needs.node else _OPEN, process.record.cwd)
         if pending.told is None:
             self._put_in_line(pending, is_first=True)
             return None
@@ -514,4 +514,4 @@ class StartQueue:
 
 
 def _group_of(process: Process) -> GroupKey | None:
-    return None if process.group is None else (process.principal, process.group)
+    return None if process.base.group is None else (process.principal, process.base.group)

@@ -88,11 +88,11 @@ class Starter:
         pending.is_answered.clear()
         # Described for its machine once: it does not change while that is asked again.
         placed: WaitingCommand | None = None
-        while not process.is_ended:
+        while not process.status.is_ended:
             try:
                 if placed is None:
                     placed = await self._placed(process, pending.command)
-                    if process.is_ended:
+                    if process.status.is_ended:
                         break
                 await self.standing.check_unchanged(process.record, placed.spec)
                 await self.backend.start(
@@ -101,7 +101,7 @@ class Starter:
                     placed.script,
                     settle=functools.partial(self._settle, pending),
                     secrets=placed.secrets,
-                    backend=process.location.backend,
+                    backend=process.base.location.backend,
                 )
             except OutliveError as error:
                 answer = await _answer_behind(pending, error)
@@ -134,7 +134,7 @@ class Starter:
 
     def _refuse(self, pending: PendingStart, error: OutliveError) -> None:
         """Record a refusal; not of a command that was withdrawn, which is why it is refused."""
-        if not pending.process.is_ended:
+        if not pending.process.status.is_ended:
             self.outcomes.refuse(pending.process, error, is_heard=pending.is_heard)
 
     async def _placed(self, process: Process, command: WaitingCommand) -> WaitingCommand:
@@ -144,11 +144,11 @@ class Starter:
             OutliveError: It cannot run on this machine, which is its place.
         """
         command = await self._located(process, command)
-        if process.is_ended:  # withdrawn meanwhile
+        if process.status.is_ended:  # withdrawn meanwhile
             return command
-        if process.location.kind != "local" or not (gpus := self.places.take_gpus(process)):
+        if process.base.location.kind != "local" or not (gpus := self.places.take_gpus(process)):
             return command
-        process.place(process.location, process.record.cwd, gpus)
+        process.place(process.base.location, process.record.cwd, gpus)
         spec = decode_spec(command.spec)
         env = {**spec.env, _GPU_VARIABLE: ",".join(gpus)}
         meta = {**spec.meta, **encode_meta(process.record)}
@@ -198,7 +198,7 @@ def goes_elsewhere(process: Process, error: OutliveError) -> bool:
     """Return whether a refused start waits for a place once more: on another machine, or where its caller
     wants it.
     """
-    needs = process.needs
+    needs = process.base.needs
     if needs is None:
         return False
     return error.code == "no_room" or (not needs.node and error.code in _GOES_ELSEWHERE)

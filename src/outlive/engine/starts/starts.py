@@ -220,9 +220,9 @@ class Starts:
         self, command: Command, process: Process, described: WaitingCommand, slot: StartSlot
     ) -> None:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
-        is_queued = process.state is State.QUEUED
-        if is_queued or process.needs is not None:
-            is_here = not process.location.is_elsewhere or self._queue.places.node_of(process) == LOCAL
+        is_queued = process.status.state is State.QUEUED
+        if is_queued or process.base.needs is not None:
+            is_here = not process.base.location.is_elsewhere or self._queue.places.node_of(process) == LOCAL
             if not (is_queued or is_here):
                 slot.leave()
             try:
@@ -255,7 +255,7 @@ class Starts:
             described.script,
             settle=functools.partial(self._outcomes.settle, process),
             secrets=described.secrets,
-            backend=process.location.backend,
+            backend=process.base.location.backend,
         )
 
 

@@ -169,7 +169,7 @@ class Execution:
 
     @property
     def _is_over(self) -> bool:
-        return self._run.is_over or self._process.is_complete
+        return self._run.is_over or self._process.status.is_complete
 
     async def _take_back(self, woken: asyncio.Event) -> None:
         """Interrupt a command that is not finished; fish has forgotten it already.
@@ -199,7 +199,9 @@ class Execution:
         suspected = False
         while True:
             woken.clear()
-            is_complete = self._process.is_complete  # asked before the read: then the read sees everything
+            is_complete = (
+                self._process.status.is_complete
+            )  # asked before the read: then the read sees everything
             if self._read():
                 quiet_s, suspected = _QUIET_S, False
                 await asyncio.sleep(0)  # one loud command must not starve the rest
@@ -229,7 +231,7 @@ class Execution:
 
     async def _executed(self, limit_bytes: int) -> Executed:
         process, run = self._process, self._run
-        is_closed = process.is_complete and not run.is_over
+        is_closed = process.status.is_complete and not run.is_over
         end = run.end if run.is_over else self._reader.position
         typed, redacted = await text_of(process, run.ranges(end), limit_bytes=limit_bytes)
         text = plain_text(typed)

@@ -45,7 +45,7 @@ from outlive.engine.terminals.directory import NewTerminal, Terminals
 from outlive.engine.terminals.execution import Execution, end_of, shell_state, waiting_of
 from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell, marking
 from outlive.engine.terminals.text_reader import read_text
-from outlive.operations.typed import typed_command
+from outlive.operations.terminals.typed import typed_command
 from outlive.store.folder import WindowSize, note_size
 
 _TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace
@@ -63,10 +63,10 @@ class States:
 
     def of(self, process: Process, note: TerminalNote) -> TerminalState:
         """Return the state of a terminal."""
-        if process.is_ended:
+        if process.status.is_ended:
             self._typed.pop(process.process_id, None)
             return "closed"
-        if process.state is State.QUEUED:
+        if process.status.state is State.QUEUED:
             return "unknown"
         found = shell_state(process, note)
         typed = self._typed.get(process.process_id)
@@ -176,11 +176,13 @@ class EngineTerminals:
         note = _note_of(process)
         with contextlib.suppress(OSError):
             await asyncio.to_thread(note_size, process.folder, WindowSize(0, wanted.rows, wanted.cols))
-        if process.state is not State.QUEUED:
+        if process.status.state is not State.QUEUED:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_READY_S):
-                    await until(process, lambda one: one.is_complete or shell_state(one, note).is_ready)
-        if process.is_ended:
+                    await until(
+                        process, lambda one: one.status.is_complete or shell_state(one, note).is_ready
+                    )
+        if process.status.is_ended:
             text = f"The shell {shell.name} has ended at once."
             raise StartFailed("start_failed", text, hint=f"Read the output of {process.process_id}.")
         return await self._info(process, note)
@@ -239,7 +241,9 @@ class EngineTerminals:
                 await self._engine.controls.write(process, typed)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_MARKED_S):
-                        await until(process, lambda one: one.is_complete or shell_state(one, note).is_ready)
+                        await until(
+                            process, lambda one: one.status.is_complete or shell_state(one, note).is_ready
+                        )
         finally:
             self._states.settled(process)
 
@@ -291,7 +295,7 @@ class EngineTerminals:
         except OutliveError as error:
             self._tell("cancel", by, process, error=error)
             raise
-        if process.state is not State.QUEUED:
+        if process.status.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
                 await self._engine.controls.control(
                     process, SignalProcess(signal=signal.SIGHUP, whole_tree=True)
@@ -302,8 +306,8 @@ class EngineTerminals:
                         process, SignalProcess(signal=signal.SIGCONT, whole_tree=True)
                     )
                 async with asyncio.timeout(_HUNG_UP_S):
-                    await until(process, lambda one: one.is_complete and not one.record.descendants)
-        if process.is_complete and not process.record.descendants:
+                    await until(process, lambda one: one.status.is_complete and not one.record.descendants)
+        if process.status.is_complete and not process.record.descendants:
             self._tell("cancel", by, process)
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
@@ -312,9 +316,9 @@ class EngineTerminals:
     async def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
         await self._engine.queries.known()
         found = [
-            (process, process.terminal)
+            (process, process.base.terminal)
             for process in self._engine.queries.live(principal=by.principal)
-            if process.terminal is not None and not process.is_ended
+            if process.base.terminal is not None and not process.status.is_ended
         ]
         return sorted(found, key=lambda one: one[0].process_id)
 
@@ -324,10 +328,10 @@ class EngineTerminals:
         """Return a terminal by its process id."""
         with contextlib.suppress(ProcessNotFound):
             process = await self._engine.queries.find(terminal_id)
-            if process.terminal is not None and process.principal == by.principal:
-                if is_open and process.is_ended:
+            if process.base.terminal is not None and process.principal == by.principal:
+                if is_open and process.status.is_ended:
                     raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
-                return process, process.terminal
+                return process, process.base.terminal
         raise ProcessNotFound("terminal_not_found", f"There is no terminal {terminal_id[:60]!r}.")
 
     async def _info(self, process: Process, note: TerminalNote) -> TerminalInfo:
@@ -337,7 +341,7 @@ class EngineTerminals:
             target=ENGINE,
             state=self._states.of(process, note),
             process_id=process.process_id,
-            cwd=(None if process.is_ended else await asyncio.to_thread(_folder_of, process))
+            cwd=(None if process.status.is_ended else await asyncio.to_thread(_folder_of, process))
             or process.record.cwd,
         )
 
@@ -371,13 +375,13 @@ def terminals_of(engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -
 
 
 def _note_of(process: Process) -> TerminalNote:
-    if process.terminal is None:
+    if process.base.terminal is None:
         raise AssertionError("a terminal's process says that it is one")
-    return process.terminal
+    return process.base.terminal
 
 
 def _exit_code(process: Process, note: TerminalNote) -> int | None:
-    if process.is_ended:
+    if process.status.is_ended:
         return process.record.wire_exit_code
     return shell_state(process, note).exit_code
 
@@ -385,6 +389,10 @@ def _exit_code(process: Process, note: TerminalNote) -> int | None:
 def _folder_of(process: Process) -> str | None:
     """Return the folder its shell is in now; None where the kernel does not say it. Blocking."""
     try:
-        return None if process.pid is None or process.is_ended else os.readlink(f"/proc/{process.pid}/cwd")
+        return (
+            None
+            if process.pid is None or process.status.is_ended
+            else os.readlink(f"/proc/{process.pid}/cwd")
+        )
     except OSError:
         return None

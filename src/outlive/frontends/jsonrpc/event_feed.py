@@ -97,7 +97,9 @@ class EventFeed:
         """Send what happens from now on, instead of what was wanted before."""
         self.close()
         self._wanted = wanted
-        self._paused = {one.process_id for one in self._engine.queries.live() if one.state is State.PAUSED}
+        self._paused = {
+            one.process_id for one in self._engine.queries.live() if one.status.state is State.PAUSED
+        }
         self._unsubscribe = self._engine.events.subscribe(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:

@@ -145,7 +145,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
             process.process_id, cursor, OutputChunk.after(cursor, chunks)
         )
     end = Cursor(process.status.stdout_bytes, process.status.stderr_bytes)
-    is_last = process.is_closed and OutputChunk.after(cursor, chunks) == end
+    is_last = process.status.is_closed and OutputChunk.after(cursor, chunks) == end
     redactions = Redactions()
     pieces = [
         Piece(
@@ -164,7 +164,7 @@ async def read(context: Context, params: ReadParams, _label: str | None) -> Resu
         "chunks": shown,
         "cursor": str(following),
         "more": following.stdout < end.stdout or following.stderr < end.stderr,
-        "completed": process.is_complete,
+        "completed": process.status.is_complete,
     }
     if redactions.total:
         page["redacted"] = redactions.total

@@ -77,7 +77,7 @@ class Session:
         Raises:
             InvalidState: `process_running`, with the pid in the details (None while it starts).
         """
-        busy = next((process for process in self.running() if not process.is_detached), None)
+        busy = next((process for process in self.running() if not process.base.is_detached), None)
         if busy is not None or self.starts:
             raise InvalidState(
                 "process_running",
@@ -234,7 +234,7 @@ class Sessions:
         del self._sessions[session.session_id]
         session.grace = None
         try:
-            doomed = [process for process in session.running() if not process.is_detached]
+            doomed = [process for process in session.running() if not process.base.is_detached]
             await asyncio.gather(*map(self._cancel, doomed))
         except Exception:
             _logger.exception(
@@ -246,7 +246,7 @@ class Sessions:
             f"Cancelled because its client went away and was not back within "
             f"{self._settings.reconnect_grace_s:g} s."
         )
-        while not process.is_ended:
+        while not process.status.is_ended:
             try:
                 await self._engine.controls.cancel(process, note=note)
             except BackendUnavailable:

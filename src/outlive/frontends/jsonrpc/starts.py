@@ -82,7 +82,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
 
 def _started(process: Process) -> tuple[dict[str, object], ProcessRecord]:
     """Return the answer to a start, and the record that its notification is made of."""
-    is_queued = process.state is State.QUEUED
+    is_queued = process.status.state is State.QUEUED
     record = process.record if is_queued else process.identity_record
     result: dict[str, object] = {
         "status": "queued" if is_queued else "started",

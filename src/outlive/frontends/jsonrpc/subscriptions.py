@@ -54,7 +54,7 @@ class Subscription:
         """Follow `process` (or what `log` shows of it) with one reader for stdout and one for stderr, each at
         the offset to begin from.
         """
-        self._reports_start = process.state is State.QUEUED  # it waits for its group's turn
+        self._reports_start = process.status.state is State.QUEUED  # it waits for its group's turn
         self.process = process
         self.is_completed = self.is_over = False
         self._log = process.log if log is None else log
@@ -63,7 +63,7 @@ class Subscription:
         # Of a process that is complete already, what its descendants have written until now is part of the
         # answer.
         self._until = (
-            (process.status.stdout_bytes, process.status.stderr_bytes) if process.is_complete else None
+            (process.status.stdout_bytes, process.status.stderr_bytes) if process.status.is_complete else None
         )
 
     @property
@@ -95,7 +95,7 @@ class Subscription:
         if self.is_completed:
             return self._closing_frame(), False
         process = self.process
-        is_final = process.is_complete
+        is_final = process.status.is_complete
         begin = b""
         if self._reports_start:
             begin = self._start_frame()
@@ -200,12 +200,12 @@ class Subscription:
                 frames += self._skip(reader, reader.delivered, limit)
         message = encode_process_notification("completed", self.process.record, cursor=str(self.cursor))
         self.is_completed = True
-        self.is_over = self.process.is_closed
+        self.is_over = self.process.status.is_closed
         return frames + text_frame(message)
 
     def _closing_frame(self) -> bytes:
         """Return `process.closed` once the streams that were still open have ended."""
-        if self.is_over or not self.process.is_closed:
+        if self.is_over or not self.process.status.is_closed:
             return b""
         self.is_over = True
         params = {"process_id": self.process.process_id, "cursor": str(self.cursor)}

@@ -85,7 +85,7 @@ async def _tracked(call: RestCall, process: Process) -> dict[str, object]:
 
 
 async def _finished(call: RestCall, process: Process) -> dict[str, object]:
-    is_complete = process.is_complete  # before the output: a complete process goes with all of it
+    is_complete = process.status.is_complete  # before the output: a complete process goes with all of it
     entry = await _tracked(call, process)
     shown = await shown_output(process, limit_bytes=call.context.settings.max_output_bytes)
     record = process.record

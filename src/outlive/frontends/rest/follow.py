@@ -123,14 +123,14 @@ class OutputFeed:
 
     def _turn(self) -> list[Event]:
         process = self._process
-        is_complete = process.is_complete  # asked before the read: then the read sees everything
+        is_complete = process.status.is_complete  # asked before the read: then the read sees everything
         if self._place.sent is None:
             until = self._until() if is_complete else self._log.end
             events = self._output(until, is_last=is_complete)
             if events or not is_complete:
                 return events
             return [self._say("completed", process_view(process.record))]
-        if process.is_closed:
+        if process.status.is_closed:
             return [self._say("closed", {"process_id": process.process_id})]
         return []
 

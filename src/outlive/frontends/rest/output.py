@@ -201,7 +201,7 @@ def _page(
 ) -> tuple[dict[str, object], Cursor]:
     """Return a page of output, and the cursor behind it."""
     # Asked before the read: a stream that is closed then gets nothing behind what is read.
-    is_over = asked.end is not None or process.is_closed
+    is_over = asked.end is not None or process.status.is_closed
     redactions = Redactions()
     pieces = read_pieces(log, extent, asked.limit or _PAGE_BYTES, redactions, has_times=asked.times)
     is_last = is_over and behind(pieces, extent.begin) == extent.end
@@ -211,7 +211,7 @@ def _page(
         "chunks": shown,
         "cursor": str(following),
         "more": following != extent.end,
-        "completed": process.is_complete,
+        "completed": process.status.is_complete,
         **redacted_member(redactions.total),
     }
     return page, following
@@ -334,7 +334,7 @@ async def _search(
         InvalidRequest: No line can contain it.
     """
     begin = start_of(asked.cursor)
-    is_complete = process.is_complete  # asked before the search: then it sees everything
+    is_complete = process.status.is_complete  # asked before the search: then it sees everything
     log = process.open_log()
     searching = LogSearch(
         log,
@@ -371,6 +371,6 @@ async def _search(
         ],
         "cursor": str(searching.cursor),
         "more": not searching.is_over,
-        "completed": process.is_complete,
+        "completed": process.status.is_complete,
         **redacted_member(sum(one.redacted for one in found)),
     }

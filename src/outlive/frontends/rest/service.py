@@ -35,7 +35,7 @@ from outlive.operations.nodes import NodeLabels, OfNode
 from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.table import OPERATIONS
-from outlive.operations.terminals import ExecuteRequest, InputRequest, NewTerminalRequest
+from outlive.operations.terminals.requests import ExecuteRequest, InputRequest, NewTerminalRequest
 from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
 from outlive.protocols.rest.requests import OfTerminal

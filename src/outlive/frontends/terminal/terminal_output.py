@@ -153,7 +153,7 @@ class TerminalOutput:
         record = process.record
         self._counts = process.has_terminal or record.stdio == "merge"
         # If the process is complete already, its descendants' output up to now counts as its own.
-        self._until = self._total() if process.is_complete else None
+        self._until = self._total() if process.status.is_complete else None
 
     @property
     def has_partial(self) -> bool:
@@ -195,8 +195,8 @@ class TerminalOutput:
         """Return the frames of one bounded turn, and whether there is more at once."""
         # Before the read: it sees everything.
         is_complete, is_closed = (
-            self.process.is_complete,
-            self.process.is_closed,
+            self.process.status.is_complete,
+            self.process.status.is_closed,
         )
         if self._is_skipping():
             return b"", True

@@ -163,7 +163,7 @@ class Viewer:
             self._holds.join(process.process_id, self)
             if view.hold != "watch" and not view.is_readonly:
                 self._holds.take(process.process_id, self, is_over=view.hold == "over")
-        if view.size is not None and not process.is_ended and self._may_act:
+        if view.size is not None and not process.status.is_ended and self._may_act:
             await self._resize(*view.size)
         if not view.is_controlled:
             return
@@ -173,7 +173,7 @@ class Viewer:
             end=str(_end_of(view)),
             rows=None if size is None else size[0],
             cols=None if size is None else size[1],
-            state=process.state.value,
+            state=process.status.state.value,
             process_id=process.process_id,
             readonly=view.is_readonly,
             terminal=process.has_terminal,

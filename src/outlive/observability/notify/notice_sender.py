@@ -150,7 +150,7 @@ class NoticeSender:
             except OutliveError as error:  # not known yet: its end will be an event
                 _logger.info("a notice waits", extra={"process_id": process_id, "reason": error.code})
                 continue
-            if process.is_complete:
+            if process.status.is_complete:
                 self._note(ProcessCompleted(record=process.record))
 
     async def _deliver_all(
@@ -211,7 +211,7 @@ class NoticeSender:
         made.
         """
         if notice.event == "question":
-            return process is None or not process.is_asking
+            return process is None or not process.status.is_asking
         if self._silence is None or not isinstance(notice, ProcessNotice) or notice.event != "silence":
             return False
         return not self._silence.still_true(notice, None if process is None else process.record)

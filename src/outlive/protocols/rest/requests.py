@@ -33,7 +33,7 @@ from outlive.operations.requests import (
 from outlive.operations.search import SearchRequest
 from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
-from outlive.operations.terminals import (
+from outlive.operations.terminals.requests import (
     ExecuteRequest,
     InputRequest,
     NewTerminalRequest,

@@ -263,7 +263,7 @@ class Calls:
             process = await self._engine.queries.find_by(wanted)
         except ProcessNotFound:
             return None
-        return None if process.is_ended else process
+        return None if process.status.is_ended else process
 
     async def _settle(
         self,

@@ -89,7 +89,7 @@ class OutputEvents:
         Raises:
             StoreCorrupt: The disk does not give the bytes.
         """
-        is_complete = self._process.is_complete  # asked before the read: then the read sees everything
+        is_complete = self._process.status.is_complete  # asked before the read: then the read sees everything
         events = b""
         while not events:  # a piece of a long line makes no event yet
             chunks = self._process.log.read(self._cursor, _TURN_BYTES)

@@ -50,8 +50,8 @@ class _WatchedOutput:
 def _extent(process: Process) -> _Extent:
     now = process.status
     if now.complete_stdout_bytes is not None and now.complete_stderr_bytes is not None:
-        return now.complete_stdout_bytes, now.complete_stderr_bytes, process.is_complete
-    return now.stdout_bytes, now.stderr_bytes, process.is_complete
+        return now.complete_stdout_bytes, now.complete_stderr_bytes, process.status.is_complete
+    return now.stdout_bytes, now.stderr_bytes, process.status.is_complete
 
 
 class OutputSubscriber:

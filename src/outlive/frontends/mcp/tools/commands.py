@@ -116,7 +116,7 @@ def refuse_status(error: OutliveError, asked: object) -> Outcome:
 
 async def _run(call: ToolCall, asked: ExecuteArguments | ScriptArguments, command: Command) -> Outcome:
     process, wait_s = await call.run(command, asked)
-    is_complete = process.is_complete  # before the output: a complete process goes with all of it
+    is_complete = process.status.is_complete  # before the output: a complete process goes with all of it
     interpreter = asked.interpreter if isinstance(asked, ScriptArguments) else None
     task_call = TaskCall(
         tool="command_execute" if interpreter is None else "command_execute_script",

@@ -36,7 +36,7 @@ from outlive.frontends.mcp.tools.waits import (
     wish_words,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.operations.typed import typed_keys
+from outlive.operations.terminals.typed import typed_keys
 from outlive.protocols.mcp.headers import STOPPED_NOTE
 from outlive.protocols.mcp.lean import (
     ControlArguments,
@@ -80,7 +80,7 @@ async def run(call: ToolCall, asked: RunArguments) -> Outcome:
         )
     # Before the output is read: an end that comes in between is reported by the next call, together with its
     # last lines.
-    is_complete = process.is_complete
+    is_complete = process.status.is_complete
     task_call = TaskCall(tool="run", budget=asked.budget or 0, raw=asked.raw)
     page = await read_page(process.log, BEGINNING, raw=asked.raw)
     remark = "" if is_new else _ran(process.record)
@@ -168,7 +168,7 @@ async def _read(call: ToolCall, process: Process, log: OutputLog, asked: ReadArg
         is_new = cursor is None and not asked.unfiltered
         start = call.runner.memory.shown(call.caller, process.process_id) if is_new else cursor or BEGINNING
         page = await read_page(log, start, end, raw=asked.raw)
-        if is_new and process.is_complete:
+        if is_new and process.status.is_complete:
             nothing = shown_before(process, start)
     # Such a page leaves out lines without a mark for them, and must not be noted as seen.
     is_part = asked.unfiltered or any(one is not None for one in (asked.grep, asked.tail, asked.head, end))
@@ -196,13 +196,13 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
         )
     # A model that asks again about ends has lost the answers that told them.
     memory = call.runner.memory
-    is_again = all(one.is_complete and memory.was_over(call.caller, one.process_id) for one in found)
+    is_again = all(one.status.is_complete and memory.was_over(call.caller, one.process_id) for one in found)
     texts = []
     for process, start, over in zip(found, starts, ends, strict=True):
         reason = None if over is None else over.reason
-        if process.is_complete:
+        if process.status.is_complete:
             reason = "end"
-        elif process.waiting != "no":
+        elif process.status.waiting != "no":
             reason = "question"
         if reason is None:  # another one is the answer: this one's output is for later
             texts.append((await described(call.runner, process, None, None, shows_id=True))[0])
@@ -258,13 +258,13 @@ async def send(call: ToolCall, asked: SendArguments) -> Outcome:
     async with reporting([process], call.progress):
         over = await until_answerable(engine, process, wanted, wait_s=wait_s, start=before)
     page = await read_page(process.log, start, raw=asked.raw)
-    nothing = "" if process.is_complete else "[no output yet]"
+    nothing = "" if process.status.is_complete else "[no output yet]"
     remark = await _wait_words(asked, wait_s, over)
     reason: Reason | None = over.reason
     note = ""
     if reason == "question" and await _lacks_enter(process, asked, before):
         note = "[no Enter was sent: end text with \\n]"
-    if reason == "question" and process.waiting == "input":
+    if reason == "question" and process.status.waiting == "input":
         reason = None  # a caller that has just answered one question knows how
     return await show(
         call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason, note=note
@@ -332,7 +332,7 @@ async def control(call: ToolCall, asked: ControlArguments) -> Outcome:
     """Pause, resume, cancel or signal; a cancel answers when the tree is gone."""
     process = await _find(call, asked.id)
     acting = call.runner.engine.as_(call.caller.owner)
-    is_paused, remark = process.state is State.PAUSED, ""
+    is_paused, remark = process.status.state is State.PAUSED, ""
     match asked.action:
         case "pause":
             await acting.control(process, Pause())

@@ -106,8 +106,10 @@ async def show(
     if process.has_terminal and not text.strip():
         text = ""  # a full-screen program has cleared its screen
     if not is_part:
-        call.note_shown(process.process_id, page.excerpt.start, page.cursor, is_over=process.is_complete)
-    if reason == "question" and process.waiting == "password":
+        call.note_shown(
+            process.process_id, page.excerpt.start, page.cursor, is_over=process.status.is_complete
+        )
+    if reason == "question" and process.status.waiting == "password":
         call.runner.engine.questions.note_asked(
             process
         )  # the answer names the way by which a person can type it
@@ -120,7 +122,7 @@ async def show(
     if reason == "end" and process.record.exit_code and not process.has_terminal:
         is_asking = any(_NO_TERMINAL.search(line.text) for line in page.excerpt.lines[-_LAST_LINES:])
         following = following or (_TERMINAL_HINT if is_asking else "")
-    if not note and reason is not None and not process.is_complete:
+    if not note and reason is not None and not process.status.is_complete:
         following = _next(process, reason, host_of(call.caller.client), idle_waits=idle_waits)
     # What a person has to do (`ProcessRecord.hint`) stands below the header.
     state, *rest = first.split("\n", 1)
@@ -174,11 +176,11 @@ def _next(process: Process, reason: Reason, host: McpHost, *, idle_waits: int) -
     typed = short_name(
         process.process_id
     )  # a user may type it in any folder, and a short id counts in its project's
-    if process.state is State.QUEUED:
+    if process.status.state is State.QUEUED:
         return ""
     waking = "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"
     match reason:
-        case "question" if process.waiting == "password":
+        case "question" if process.status.waiting == "password":
             return (
                 f"[it asks for a password: have the user run `outlive answer {typed}`, which does not "
                 "show it to you, "

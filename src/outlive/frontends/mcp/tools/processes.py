@@ -25,7 +25,7 @@ async def execute(call: ToolCall, asked: ShellArguments) -> Outcome:
     """Run a command; the text is both streams, isError tells whether the exit code is not 0."""
     call.runner.policy.check_line(asked.cmd)
     process, wait_s = await call.run(call.make_command(asked, line=asked.cmd), asked)
-    is_complete = process.is_complete
+    is_complete = process.status.is_complete
     limit_bytes = call.limit_bytes(asked.max_output)
     outcome = await _shown(call.runner, process, limit_bytes=limit_bytes, waited_s=wait_s)
     if is_complete or not asked.is_patient:
@@ -72,9 +72,9 @@ async def result(runner: Runner, process: Process, call: TaskCall | None = None)
 
 async def terminate(call: ToolCall, asked: TerminateArguments) -> Outcome:
     """End a process by its pid and answer when its tree is gone, with the signal that worked."""
-    found = [one for one in await call.live() if one.record.pid == asked.pid and not one.is_finished]
+    found = [one for one in await call.live() if one.record.pid == asked.pid and not one.status.is_finished]
     # Of the process that runs and one of the same pid whose descendants still do, the first is meant.
-    process = min(found, key=lambda one: one.is_ended, default=None)
+    process = min(found, key=lambda one: one.status.is_ended, default=None)
     if process is None:
         return Outcome(text=unknown_pid(asked.pid), is_error=True)
     was_killed = await call.end(process, note="Terminated manually via terminate_process tool")
@@ -88,7 +88,7 @@ async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
     Terminals are the terminal tools' own.
     """
     found = [one for one in await call.live() if one.record.terminal is None]
-    rows = [_row(one) for one in found if not one.is_ended or one.record.descendants]
+    rows = [_row(one) for one in found if not one.status.is_ended or one.record.descendants]
     disk = call.runner.engine.disk
     return Outcome(
         text=list_text(rows, notice=disk.sentence()),
@@ -97,7 +97,7 @@ async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
 
 
 async def _shown(runner: Runner, process: Process, *, limit_bytes: int, waited_s: float) -> Outcome:
-    is_complete = process.is_complete  # before the output: a complete process goes with all of it
+    is_complete = process.status.is_complete  # before the output: a complete process goes with all of it
     shown = await runner.shown(process, limit_bytes=limit_bytes)
     if is_complete:
         return _final(process, shown)

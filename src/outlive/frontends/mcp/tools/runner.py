@@ -87,7 +87,7 @@ class Runner:
         acknowledgement, however often the caller is cancelled again.
         """
         for process in self.engine.queries.live():
-            if process.process_id in status.started and not process.is_complete:
+            if process.process_id in status.started and not process.status.is_complete:
                 if status.is_given_up:
                     self.memory.give_up(process.process_id)
                 else:
@@ -109,7 +109,7 @@ class Runner:
                 process, grace_s=self.settings.termination_timeout_s, note="Cancelled by the client."
             )
         except OutliveError as error:
-            if not process.is_ended:
+            if not process.status.is_ended:
                 _logger.warning(
                     "a cancelled call's process could not be ended",
                     extra={"process_id": process.process_id, "reason": error.code},
@@ -237,7 +237,7 @@ class ToolCall:
         deadline = asyncio.get_running_loop().time() + wait_s
         if self.progress is None and self.partial is None:
             await until_complete(process, at=None if deadline == math.inf else deadline)
-            if process.is_complete:
+            if process.status.is_complete:
                 await self.runner.engine.queries.settle(process)
             return
         woken = asyncio.Event()
@@ -253,10 +253,10 @@ class ToolCall:
         started = reported = clock()
         while True:
             woken.clear()
-            is_over = process.is_complete or clock() >= deadline
-            if process.is_complete:
+            is_over = process.status.is_complete or clock() >= deadline
+            if process.status.is_complete:
                 await self.runner.engine.queries.settle(process)
-            text = news.take(is_last=process.is_complete)
+            text = news.take(is_last=process.status.is_complete)
             if text and self.partial is not None:
                 await self.partial(text)
             if not text and not is_over and clock() - reported >= _HEARTBEAT_S:
@@ -268,7 +268,7 @@ class ToolCall:
             if is_over:
                 return
             await until_complete(process, at=min(deadline, reported + _COALESCE_S))
-            if not (process.is_complete or news.is_waiting):
+            if not (process.status.is_complete or news.is_waiting):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(min(deadline, reported + _HEARTBEAT_S)):
                         await woken.wait()
@@ -322,5 +322,5 @@ def is_visible(process: Process, caller: Caller) -> bool:
     """
     owner = process.record.owner
     return owner.principal == caller.principal and (
-        process.is_detached or owner.connection_id == caller.connection_id
+        process.base.is_detached or owner.connection_id == caller.connection_id
     )

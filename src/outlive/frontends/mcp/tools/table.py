@@ -18,9 +18,9 @@ from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
-from outlive.operations import terminals as requests
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
+from outlive.operations.terminals import requests
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas

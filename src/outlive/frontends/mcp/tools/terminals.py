@@ -9,7 +9,7 @@ from typing import Any
 from outlive.core.process import Owner
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import ToolCall
-from outlive.operations import terminals as requests
+from outlive.operations.terminals import requests
 from outlive.protocols.mcp.texts import executed_text
 from outlive.server.terminal_calls import TerminalCalls
 

@@ -134,7 +134,7 @@ class ProcessTasks:
         """
         caller.access.require(Scope.RUN)
         process, _ = await self._find(task_id, caller)
-        if process.is_ended:
+        if process.status.is_ended:
             return
         with contextlib.suppress(InvalidState):  # it ended at this moment
             await self._runner.engine.as_(caller.owner).cancel(
@@ -318,7 +318,7 @@ class Toolbox:
 
         Cancellation: safe; nothing is consumed.
         """
-        if not process.is_complete:
+        if not process.status.is_complete:
             raise InvalidState("process_running", "The process is not complete yet.")
         return await processes.result(self._runner, process)
 

@@ -152,16 +152,16 @@ class _ReadinessProbe:
         while self._finder.is_before(now):
             if (text := self._finder.find()) is not None:
                 return WaitEnd("text", f"{_shown(text)} came")
-            if self._clock() >= self._deadline and not self._process.is_complete:
+            if self._clock() >= self._deadline and not self._process.status.is_complete:
                 return WaitEnd("time")  # a flood is written faster than it is looked through
             await asyncio.sleep(0)  # bounded work per turn
         # In the order of what a model can do with it: after an end nothing else matters, and a question waits
         # for the caller.
-        if process.is_complete:
+        if process.status.is_complete:
             return WaitEnd("end")
-        if process.waiting != "no" and not self._is_left_to_person():
+        if process.status.waiting != "no" and not self._is_left_to_person():
             return WaitEnd("question")
-        if process.state is State.PAUSED:
+        if process.status.state is State.PAUSED:
             return WaitEnd("paused")  # it does nothing until it is resumed
         for port in self._wanted.port:
             if await asyncio.to_thread(is_listening, port):
@@ -185,7 +185,9 @@ class _ReadinessProbe:
 
     def _is_left_to_person(self) -> bool:
         process = self._process
-        return self._leaves_to_person and process.waiting == "password" and process.status.is_person_asked
+        return (
+            self._leaves_to_person and process.status.waiting == "password" and process.status.is_person_asked
+        )
 
     def _is_idle(self) -> bool:
         wanted_s = self._wanted.idle_s
@@ -357,7 +359,7 @@ async def _report(processes: list[Process], progress: Progress) -> None:
     begun = clock()
     while True:
         await asyncio.sleep(_REPORT_S)
-        shown = [newest_line(process) for process in processes if not process.is_complete]
+        shown = [newest_line(process) for process in processes if not process.status.is_complete]
         lines = " | ".join(filter(None, shown))
         # A message at each turn, also without output: what restarts a host's clock is the message.
         await progress(
@@ -431,4 +433,4 @@ async def until_complete(process: Process, *, at: float | None) -> None:
     """Return when a process is complete, or at that time of the loop's clock (None: never before)."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(at):
-            await until(process, lambda one: one.is_complete)
+            await until(process, lambda one: one.status.is_complete)

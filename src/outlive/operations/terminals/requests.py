@@ -16,7 +16,7 @@ from outlive.core.redactions import redacted_member
 from outlive.core.terminal import ENGINE, Executed, Form, Target, TerminalInfo, TerminalText
 from outlive.operations.controls import Resize
 from outlive.operations.requests import BackendName, Cells, ProfileName, Tags, Text, WaitSeconds
-from outlive.operations.typed import check_keys
+from outlive.operations.terminals.typed import check_keys
 
 DEFAULT_BUDGET = 8000
 _Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]*$")]  # shown in a line

@@ -1,0 +1,1 @@
+"""What is asked of terminals, and what is typed into one. Pure."""
