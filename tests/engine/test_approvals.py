@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.controls import Pause
 from outlive.core.errors import CommandRefused, InvalidState, LimitExceeded
@@ -125,7 +126,9 @@ async def test_what_is_denied_never_runs_and_says_who_and_why(asking: Engine, tm
 
 
 async def test_what_nobody_approves_in_time_never_runs(shared_house: House) -> None:
-    async with an_engine(shared_house.state_dir, policy=ASKING, approval_timeout_s=0.05) as engine:
+    async with an_engine(
+        shared_house.state_dir, policy=ASKING, options=Settings(approval_timeout_s=0.05)
+    ) as engine:
         told: list[Event] = []
         engine.events.subscribe(told.append, kinds=(ApprovalDecided,))
         process = await engine.starts.start(Command(line="cat"), owner=ME)
@@ -333,7 +336,9 @@ async def test_a_killed_server_costs_no_question_and_starts_nothing_twice(
 
 
 async def test_time_goes_on_while_no_server_lives(own_house: House) -> None:
-    async with an_engine(own_house.state_dir, policy=ASKING, approval_timeout_s=0.4) as engine:
+    async with an_engine(
+        own_house.state_dir, policy=ASKING, options=Settings(approval_timeout_s=0.4)
+    ) as engine:
         process = await engine.starts.start(Command(line="cat"), owner=ME)
     await asyncio.sleep(0.5)  # what is waited for is the clock itself
     async with an_engine(own_house.state_dir, policy=ASKING) as engine:

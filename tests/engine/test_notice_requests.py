@@ -2,6 +2,7 @@
 
 import asyncio
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.lifecycle import State
 from tests.engine.engines import ME, an_engine
@@ -10,7 +11,9 @@ from tests.keeper.house import House
 
 async def test_a_start_that_is_cancelled_while_its_notice_is_noted_takes_no_place(own_house: House) -> None:
     """Else it would count among the processes that may live, for ever, as one that is starting."""
-    async with an_engine(own_house.state_dir, notify_on=frozenset({"end"}), max_processes=1) as engine:
+    async with an_engine(
+        own_house.state_dir, notify_on=frozenset({"end"}), options=Settings(max_processes=1)
+    ) as engine:
         start = asyncio.create_task(engine.starts.start(Command(line="sleep 300", notify=("end",)), owner=ME))
         async with asyncio.timeout(10):
             while not (live := list(engine.queries.live())):  # noqa: ASYNC110 -- there is no event for it

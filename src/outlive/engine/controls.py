@@ -247,7 +247,7 @@ class Controls:
             )
             if unbound:
                 await self._backend.control(
-                    process.process_id, Unbind(output_limit=self._settings.output_limit)
+                    process.process_id, Unbind(output_limit=self._settings.options.output_limit_bytes)
                 )
 
     async def _close_input(self, process: Process, operation: CloseInput) -> None:

@@ -136,7 +136,9 @@ class Engine:
         self.events = EventPublisher()
         self.notices = OwedNotices(self._layout)
         self.questions = QuestionWatch(backend, events=self.events)
-        self.redaction = Redaction(settings.redactor, Secrets(), hides_values=settings.hides_secrets)
+        self.redaction = Redaction(
+            settings.redactor, Secrets(), hides_values=settings.options.redact != "off"
+        )
         self.sandboxes = Sandboxes(
             settings.options,
             state_dir=root,
@@ -163,7 +165,7 @@ class Engine:
             controls=self.controls,
             queries=self.queries,
             events=self.events,
-            grace_s=settings.grace_s,
+            grace_s=settings.options.grace_s,
         )
         self.records = Records(
             self._registry,
@@ -182,7 +184,9 @@ class Engine:
         self._processes = LiveTable()
         self._feed = RegistryFeed(self._registry, self._processes)
         self._registry.on_committed = self._feed.committed
-        self._unread = Unread(backend, grace_s=settings.reader_grace_s, output_limit=settings.output_limit)
+        self._unread = Unread(
+            backend, grace_s=settings.reader_grace_s, output_limit=settings.options.output_limit_bytes
+        )
         self._waiting = QueueStore(self._layout, fit=reserve.fit)
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
         self._places = Places(self.placement, gpus=settings.gpus)
@@ -270,7 +274,7 @@ class Engine:
             policing=policing,
             standing=standing,
             redaction=self.redaction,
-            timeout_s=settings.approval_timeout_s,
+            timeout_s=settings.options.approval_timeout_s,
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)

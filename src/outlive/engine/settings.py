@@ -24,45 +24,37 @@ from outlive.store.retention import Retention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineSettings:
-    """Defaults of commands and bounds of what is kept.
+    """What the operator has chosen, and what was made of it for the engine.
 
-    `options` are the operator's, for parts that need them as they are. `remember` notes the plan of a
-    container down and returns its name; `open_root` opens the root folder of a running one, and blocks; None:
-    there is no Docker mode. `environment` is the server's own; its secrets are filtered before a command sees
-    it. Paths are absolute. `timeout_s` None means that a command may run for ever,
-    `max_processes` None that a principal may have any number. What waits for a reader (`on_limit` "block")
-    waits `reader_grace_s` for one that is gone, what waits for a person's approval `approval_timeout_s`.
-    `own_files` are outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes
-    them. `standing_file` is the user's file of what is approved for always (None: nothing can be). `runner`
-    is the path of the native program, which may come to be there later (None: it never will). `umask` and
-    `nice` are those of commands whose caller names none (nice None: the keeper's own). `notify_on` are the
-    events that are notified of where a process asks for it: none without a webhook and a program.
-    `passes_trace`: commands get the span that they are as TRACEPARENT. `callbacks` is what every command on
-    this machine may do here, by a token of its own (None: nothing). `gpus` are this machine's, by the names
-    that drivers take: commands that need some are given some of them. `redactor` hides secrets in output,
-    commands' texts and errors; `hides_secrets` also the values of `env_secrets`.
+    `options` are the operator's, as they are. `remember` notes the plan of a container down and returns its
+    name; `open_root` opens the root folder of a running one, and blocks; None: there is no Docker mode.
+    `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
+    What waits for a reader (`on_limit` "block") waits `reader_grace_s` for one that is gone. `own_files` are
+    outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
+    `standing_file` is the user's file of what is approved for always (None: nothing can be). `runner` is the
+    path of the native program, which may come to be there later (None: it never will). `umask` and `nice` are
+    those of commands whose caller names none (nice None: the keeper's own). `notify_on` are the events that
+    are notified of where a process asks for it: none without a webhook and a program. `passes_trace`:
+    commands get the span that they are as TRACEPARENT. `callbacks` is what every command on this machine may
+    do here, by a token of its own (None: nothing). `gpus` are this machine's, by the names that drivers take:
+    commands that need some are given some of them. `redactor` hides secrets in output, commands' texts and
+    errors.
     """
 
     state_dir: str
     environment: Mapping[str, str]
     cwd: str
     options: Settings = field(default_factory=Settings)
-    timeout_s: float | None = None
-    max_processes: int | None = None
-    grace_s: float = 10.0
-    output_limit: int | None = 2 * 1024**3
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
     open_root: Callable[[str], OtherRoot] | None = None
     policy: CommandPolicy = field(default_factory=CommandPolicy)
-    approval_timeout_s: float = 600.0
     standing_file: str | None = None
     own_files: tuple[str, ...] = ()
     retention: Retention = field(default_factory=Retention)
     retention_interval_s: float = 60.0
     redactor: Redactor = field(default_factory=Redactor)
-    hides_secrets: bool = True
     runner: str | None = None
     umask: int = 0o022
     nice: int | None = None
@@ -122,14 +114,9 @@ def engine_settings(
         },
         cwd=working_folder,
         options=settings,
-        grace_s=settings.grace_s,
-        max_processes=settings.max_processes,
-        output_limit=settings.output_limit_bytes,
         allowed_commands=AllowedCommands(frozenset(settings.allowed_commands)),
         redactor=redactor,
-        hides_secrets=settings.redact != "off",
         policy=command_policy(settings),
-        approval_timeout_s=settings.approval_timeout_s,
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
         notify_on=_notified(settings),
         passes_trace=settings.pass_traceparent and bool(telemetry_plan(settings, environment).traces),

@@ -116,7 +116,7 @@ class Adoption:
         record = _record(
             seen, by, node=node, number=numbers, command_id=self._names.command_ids.new(created_s)
         )
-        spec = encode_spec(_spec(seen, record, output_limit=self._settings.output_limit))
+        spec = encode_spec(_spec(seen, record, output_limit=self._settings.options.output_limit_bytes))
         started_ns = to_ns(seen.started_at or seen.created_at)
         try:
             await self._routes.adopt(node, record.process_id, spec, pid=seen.pid or 0, started_ns=started_ns)

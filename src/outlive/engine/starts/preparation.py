@@ -136,7 +136,11 @@ class Preparation:
             return resolve_elsewhere(command, profile, inside, kind=kind, backend=backend)
         if self._resolver is None:
             raise AssertionError("the engine is used inside `async with` only")
-        limit = self._settings.output_limit if command.output_limit is None else command.output_limit
+        limit = (
+            self._settings.options.output_limit_bytes
+            if command.output_limit is None
+            else command.output_limit
+        )
         command = keeping_unfiltered(
             command,
             profile,

@@ -115,7 +115,7 @@ class Starts:
         now_ns, settings = time.time_ns(), self._settings
         self._disk.check_in_place()
         if not self._reconciliation.is_over:
-            await self._reconciliation.enough_for(command, process_id, most=settings.max_processes)
+            await self._reconciliation.enough_for(command, process_id, most=settings.options.max_processes)
         if process_id is None:
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
         else:  # the caller has chosen it: the start may be a repetition
@@ -172,7 +172,7 @@ class Starts:
         command = self._preparation.adapted(command)
         place = (owner.principal, command.project or "")
         try:
-            self._table.processes.check_count(owner.principal, settings.max_processes)
+            self._table.processes.check_count(owner.principal, settings.options.max_processes)
             numbers = await self._names.short_ids.of(place)
             resolved = await self._preparation.prepare(command, owner, process_id)
             approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
@@ -205,7 +205,7 @@ class Starts:
         )
         if record.needs is not None and record.state is State.STARTING and not self._queue.places.ask(record):
             record = replace(record, state=State.QUEUED)
-        limit = settings.output_limit if command.output_limit is None else command.output_limit
+        limit = settings.options.output_limit_bytes if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
         if secrets:
             redaction.secrets.keep(process_id, secrets)
