@@ -1,5 +1,5 @@
 """Groups and places together: what has its turn in its group waits for a place alone, and what has none keeps
-no machine.
+no machine. What is decided in which case: `tests/operations/test_waiting_starts.py`.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from outlive.store.folder import ChangedLabels
 from tests.engine.engines import ME, an_engine
 from tests.engine.test_places import two_processors
 from tests.keeper.house import House
-from tests.support.processes import Gate, poll_until
+from tests.support.processes import Gate
 
 _NOWHERE = 8  # processors: more than the machine has
 
@@ -39,24 +39,6 @@ async def _ended(engine: Engine, *processes: Process) -> None:
             await engine.queries.wait(one)
 
 
-async def test_what_no_machine_has_holds_up_no_other_one_of_a_group_without_a_limit(
-    own_house: House, tmp_path: Path
-) -> None:
-    busy_gate, gate = Gate(tmp_path / "busy"), Gate(tmp_path / "gate")
-    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
-        busy = await _start(engine, busy_gate.wait, 2, group=None)
-        hopeless = await _start(engine, "true", _NOWHERE)
-        second = await _start(engine, gate.wait, 1)
-        assert (hopeless.status.state, second.status.state) == (State.QUEUED, State.QUEUED)
-        busy_gate.open()
-        await poll_until(lambda: second.status.state is State.RUNNING)
-        gate.open()
-        await _ended(engine, busy, second)
-        assert hopeless.status.state is State.QUEUED
-        assert engine.placement.rooms()[0].processes == 0
-        await engine.controls.cancel(hopeless)
-
-
 async def test_after_a_restart_all_that_wait_ask_for_a_place_in_the_order_in_which_they_came(
     own_house: House, tmp_path: Path
 ) -> None:
@@ -76,33 +58,6 @@ async def test_after_a_restart_all_that_wait_ask_for_a_place_in_the_order_in_whi
         gate.open()
         await _ended(engine, *(one for one in found if one.process_id != hopeless.process_id))
         await engine.controls.cancel(found[-2])
-
-
-async def test_a_cancel_of_what_waits_for_a_place_lets_the_next_of_its_group_run(
-    own_house: House,
-) -> None:
-    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
-        hopeless = await _start(engine, "true", _NOWHERE, limit=1)
-        second = await _start(engine, "true", None)
-        third = await _start(engine, "true", 2)
-        await engine.controls.cancel(hopeless)
-        await _ended(engine, second, third)
-        assert [one.record.exit_code for one in (second, third)] == [0, 0]
-
-
-async def test_what_waits_for_a_place_leaves_the_rest_of_its_group_what_its_limit_has_left(
-    own_house: House, tmp_path: Path
-) -> None:
-    gate = Gate(tmp_path / "gate")
-    async with an_engine(own_house.state_dir, placement=two_processors()) as engine:
-        hopeless = await _start(engine, "true", _NOWHERE, limit=2)
-        second = await _start(engine, gate.wait, None)
-        third = await _start(engine, "true", 1)
-        assert (second.status.state, third.status.state) == (State.RUNNING, State.QUEUED)
-        assert engine.placement.waiting() == [hopeless.process_id], "what has no turn wants no place"
-        gate.open()
-        await _ended(engine, second, third)
-        await engine.controls.cancel(hopeless)
 
 
 async def test_what_is_moved_back_gives_up_the_place_that_it_waits_for(
