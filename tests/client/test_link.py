@@ -25,7 +25,7 @@ _HELLO = json.dumps(
 
 
 class _Wire:
-    """Greets, then answers so many requests, then is lost."""
+    """Greets, then answers so many requests, then is lost; -1: before one was sent."""
 
     def __init__(self, answers: int) -> None:
         self.is_closed = False
@@ -33,6 +33,8 @@ class _Wire:
         self._frames = [_HELLO]
 
     async def send(self, frame: str | bytes) -> None:
+        if self._answers < 0:
+            raise ConnectionLost(was_sent=False)
         if self._answers:
             self._answers -= 1
             self._frames.append(json.dumps({"id": json.loads(frame)["id"], "result": {}}))
@@ -82,8 +84,8 @@ async def test_a_repeatable_request_goes_on_over_any_number_of_connections() -> 
     assert address.wires == []
 
 
-async def test_what_may_not_be_repeated_is_asked_once() -> None:
-    address = _Address(_Wire(0), _Wire(1))
+async def test_what_may_not_be_repeated_is_sent_once() -> None:
+    address = _Address(_Wire(-1), _Wire(0), _Wire(1))
     link = _link(address)
     with pytest.raises(BackendUnavailable) as lost:
         await link.request("write", {}, is_repeatable=False)
