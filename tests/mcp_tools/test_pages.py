@@ -79,6 +79,13 @@ async def test_what_was_not_searched_for_errors_is_said_with_the_call_that_finds
     assert page.text(_P1, budget=500) == "error: in the middle"
 
 
+async def test_a_page_shows_whole_lines_where_it_begins_behind_a_hole(run: Run) -> None:
+    """S4.13.answers."""
+    log = (await run("seq 100001 150000")).log
+    for page in (await read_page(log, BEGINNING), await read_tail(log, 1_000_000)):
+        assert {len(line.text) for line in page.excerpt.lines} == {len("100001")}
+
+
 async def test_budgets_follow_the_end(run: Run, engine: Engine) -> None:
     """S4.13.answers."""
     assert default_budget((await run("true")).record) == SUCCESS_BUDGET
