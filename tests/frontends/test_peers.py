@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.server.access.peers import Peer, PeerPlace, Peers
+from outlive.kernel.callers import PeerProcess
+from outlive.server.access.peers import Peer, PeerCredentials, PeerPlace, Peers
 
 _CLIENT = """
 import socket, sys
@@ -134,3 +136,22 @@ async def test_who_has_nothing_to_do_with_us_is_outside_and_read_once(
             found = await asyncio.gather(*map(peers.standing, came))
         assert {one.place for one in found} == {PeerPlace.OUTSIDE}
     assert reads == 1
+
+
+@pytest.mark.promise("A.inside")
+async def test_a_caller_that_ends_while_it_is_judged_counts_as_gone(tmp_path: Path) -> None:
+    """Its pid may be another process's by then, which is outside."""
+    sleep = partial(subprocess.Popen, ["sleep", "60"], start_new_session=True)
+    with sleep() as caller, sleep() as other:
+
+        def living() -> list[tuple[int | None, str]]:
+            caller.kill()
+            caller.wait()
+            return []
+
+        peers = Peers(Layout(str(tmp_path)), own_uid=os.getuid(), living=living)
+        reused = PeerProcess(other.pid, os.getuid(), pidfd=os.pidfd_open(caller.pid))
+        found = await peers.standing(Peer(caller=reused, is_unix=True))
+        other.kill()
+    assert caller.returncode is not None
+    assert found == PeerCredentials(uid=os.getuid())
