@@ -107,6 +107,9 @@ def test_stdin_is_the_commands_own(stage: Stage, argv: list[str], text: bytes) -
         "RUN sh -c 'test -t 0 || test -t 1 || test -t 2 || echo no terminal'",
         "RUN sh -c 'kill -TERM $$' ; echo $?",
         "(trap '' INT; RUN sh -c 'kill -INT $$; echo survived')",
+        "f() { echo $1; }; export -f f; (trap '' INT; RUN bash -c 'kill -INT $$; f survived')",
+        "env a.b=c RUN env <&- | grep ^a.b",
+        "env a.b=c RUN sh -c 'yes; echo its reader left >&2' <&- | head -n 1; echo ${PIPESTATUS[*]}",
     ],
 )
 def test_a_shell_notices_no_difference(stage: Stage, line: str) -> None:

@@ -13,6 +13,7 @@ import os
 import shlex
 import signal
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -41,6 +42,27 @@ from outlive.kernel.project import own_folder, own_project, project_root
 _REDIRECTIONS = ("<&-", ">&-", "2>&-")
 # Python ignores these itself: whether they were ignored before cannot be known any more.
 _NOT_KNOWN = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
+# What the shell does above, in Python; the environment is read as it was before Python added to it.
+_PREPARING = """
+import os, signal, sys
+ignored, closed, *words = sys.argv[1:]
+with open("/proc/self/environ", "rb") as file:
+    pairs = [entry.split(b"=", 1) for entry in file.read().split(b"\\0") if b"=" in entry]
+for number in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(number, signal.SIG_DFL)
+for number in ignored.split():
+    signal.signal(int(number), signal.SIG_IGN)
+for number in closed.split():
+    os.close(int(number))
+try:
+    os.execvpe(words[0], words, dict(pairs))
+except OSError as error:
+    if "2" not in closed.split():
+        print(f"outlive: {words[0]}: {error.strerror}", file=sys.stderr)
+    sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
+"""
 
 
 class Surroundings:
@@ -95,7 +117,12 @@ class Surroundings:
         preparation = self.preparation
         if not preparation:
             return argv
-        return ("/bin/sh", "-c", f'{preparation}; exec "$@"', "outlive", *argv)
+        if all(name.isascii() and name.isidentifier() for name in self.environment):
+            return ("/bin/sh", "-c", f'{preparation}; exec "$@"', "outlive", *argv)
+        # A shell passes on no variable whose name is none of its own (dash): functions that bash exports,
+        # npm's settings. Python passes on all that there is.
+        ignored, closed = (" ".join(map(str, numbers)) for numbers in (self.ignored, self.closed))
+        return (sys.executable, "-I", "-S", "-c", _PREPARING, ignored, closed, *argv)
 
     def around_line(self, line: str) -> str:
         """Return a shell line that is `line` in them."""
