@@ -168,8 +168,8 @@ class Engine:
             grace_s=settings.options.grace_s,
         )
         self.records = Records(
-            self._registry,
-            self._upkeep,
+            registry=self._registry,
+            upkeep=self._upkeep,
             feed=self._feed,
             queue=self.queue,
             controls=self.controls,
@@ -191,8 +191,8 @@ class Engine:
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
         self._places = Places(self.placement, gpus=settings.gpus)
         self._changes = ChangeHandler(
-            self._feed,
-            self._places,
+            feed=self._feed,
+            places=self._places,
             unread=self._unread,
             redaction=self.redaction,
             questions=self.questions,
@@ -242,8 +242,8 @@ class Engine:
         )
         self.typed_lines = TypedLines(settings, policing, preparation=self._preparation, events=events)
         outcomes = StartOutcomes(
-            table,
-            self._registry,
+            table=table,
+            registry=self._registry,
             feed=self._feed,
             changes=self._changes,
             redaction=self.redaction,
@@ -280,8 +280,9 @@ class Engine:
         self._holders = NameHolders(self.queries, self.as_)
         self._names = StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders)
         self.starts = Starts(
-            settings,
-            self._backend,
+            settings=settings,
+            layout=self._layout,
+            backend=self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
             names=self._names,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StoreCorrupt
 from outlive.core.events import ProcessRelabeled
 from outlive.core.lifecycle import State
+from outlive.core.values import dataclass
 from outlive.engine.controls import Controls
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
@@ -23,32 +24,21 @@ from outlive.store.writer import AUDIT_LOG
 _CLOSED_S = 5.0  # when the tree is gone its streams have ended, unless a descriptor was handed to a stranger
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Records:
-    """Changes what is kept. On the engine's loop only."""
+    """Changes what is kept. On the engine's loop only.
 
-    def __init__(
-        self,
-        registry: Registry,
-        upkeep: Upkeep,
-        *,
-        feed: RegistryFeed,
-        queue: StartQueue,
-        controls: Controls,
-        holders: NameHolders,
-        disk: DiskWatch,
-        events: EventPublisher,
-    ) -> None:
-        """Take the parts; `controls` end a process that is removed by force, `holders` know which names are
-        free.
-        """
-        self._registry = registry
-        self._upkeep = upkeep
-        self._feed = feed
-        self._queue = queue
-        self._controls = controls
-        self._holders = holders
-        self._disk = disk
-        self._events = events
+    `controls` end a process that is removed by force, `holders` know which names are free.
+    """
+
+    registry: Registry
+    upkeep: Upkeep
+    feed: RegistryFeed
+    queue: StartQueue
+    controls: Controls
+    holders: NameHolders
+    disk: DiskWatch
+    events: EventPublisher
 
     async def relabel(self, process: Process, labels: ChangedLabels) -> None:
         """Give a process, running or ended, these tags, this group and this name instead of its own.
@@ -69,8 +59,8 @@ class Records:
             await self._label(process, labels)
             return
         place = (record.owner.principal, record.project or "")
-        async with self._holders.locks.held(labels.name, place):
-            await self._holders.check_free(labels.name, place)
+        async with self.holders.locks.held(labels.name, place):
+            await self.holders.check_free(labels.name, place)
             await self._label(process, labels)
 
     async def _label(self, process: Process, labels: ChangedLabels) -> None:
@@ -81,20 +71,20 @@ class Records:
         except OSError as error:
             text = f"Tags and name cannot be written: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
-        self._queue.relabel(process, labels)
-        self._registry.put(process.stored)
+        self.queue.relabel(process, labels)
+        self.registry.put(process.stored)
         if (
             process.status.is_ended
         ):  # no later server reads its folder again: lists would find it by its old labels after a crash
-            await self._registry.flush()
-        self._events.publish_process(ProcessRelabeled, process)
+            await self.registry.flush()
+        self.events.publish_process(ProcessRelabeled, process)
 
     async def remember_audit_log(self, tell_name: Callable[[Callable[[int], None]], None]) -> None:
         """Have the registry keep which audit log is this folder's, unless it knows one: a new one is
         distinguished by it.
         """
-        if not await self._registry.counter(AUDIT_LOG):
-            tell_name(functools.partial(self._registry.count_to, AUDIT_LOG))
+        if not await self.registry.counter(AUDIT_LOG):
+            tell_name(functools.partial(self.registry.count_to, AUDIT_LOG))
 
     async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
         """Forget a finished process: record, output and folder are gone when this returns.
@@ -113,8 +103,8 @@ class Records:
 
         Cancellation: it may be removed all the same.
         """
-        if self._disk.degraded == "read_only":
-            await self._disk.check()  # before the row is gone: nothing can be removed there
+        if self.disk.degraded == "read_only":
+            await self.disk.check()  # before the row is gone: nothing can be removed there
         if not process.status.is_finished:
             if not force:
                 raise InvalidState(
@@ -123,15 +113,15 @@ class Records:
                     hint="End it first, or ask for it to be ended with its removal.",
                 )
             with contextlib.suppress(InvalidState):  # it ended meanwhile
-                await self._controls.end(process, grace_s=0.0, note=note)
+                await self.controls.end(process, grace_s=0.0, note=note)
             await self._closed(process)
-        letting_go = functools.partial(self._feed.forget, process)
+        letting_go = functools.partial(self.feed.forget, process)
         try:
-            await self._upkeep.remove(process.process_id, process.record, letting_go=letting_go)
+            await self.upkeep.remove(process.process_id, process.record, letting_go=letting_go)
         except OSError as error:
             text = f"The folder of the process cannot be removed: {error.strerror}."
             raise StoreCorrupt("store_corrupt", text) from error
-        await self._registry.flush()
+        await self.registry.flush()
 
     async def _closed(self, process: Process) -> None:
         try:

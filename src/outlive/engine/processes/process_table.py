@@ -35,7 +35,7 @@ from outlive.core.events import (
 )
 from outlive.core.identity import id_from_bytes, id_to_bytes
 from outlive.core.lifecycle import Cause, State
-from outlive.core.values import replace
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.output_redaction import Redaction, hide_error
 from outlive.engine.processes.places import Places
@@ -212,6 +212,7 @@ class GroupCounter(Protocol):
         """Count a process no more, and start the next of its group; safe to repeat."""
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class ChangeHandler:
     """Passes a change on to the parts that have to do with it. On the engine's loop only.
 
@@ -219,56 +220,45 @@ class ChangeHandler:
         groups: Counts what runs. `Engine` sets it: what an end starts is refused here again.
     """
 
-    groups: GroupCounter
-
-    def __init__(
-        self,
-        feed: RegistryFeed,
-        places: Places,
-        *,
-        unread: Unread,
-        redaction: Redaction,
-        questions: QuestionWatch,
-        events: EventPublisher,
-    ) -> None:
-        self._feed = feed
-        self._places = places
-        self._unread = unread
-        self._questions = questions
-        self._redaction = redaction
-        self._events = events
+    feed: RegistryFeed
+    places: Places
+    unread: Unread
+    redaction: Redaction
+    questions: QuestionWatch
+    events: EventPublisher
+    groups: GroupCounter = field(init=False)
 
     def changed(self, process: Process, changes: int) -> None:
         """Record and publish what a doorbell (or the files) changed; `changes` are `Change` bits."""
         if changes & _ENDING and process.has_secrets:
-            self._redaction.note_masks(process.record, process.folder)
+            self.redaction.note_masks(process.record, process.folder)
         if process.status.is_ended:  # the keeper says what lives; the row of a live process needs no update
-            self._feed.note(process)
+            self.feed.note(process)
             self.groups.ended(process)
-        self._unread.changed(process)
-        self._events.publish_changes(process, changes)
+        self.unread.changed(process)
+        self.events.publish_changes(process, changes)
 
     def started(self, process: Process) -> None:
         """Watch and publish a process that runs."""
-        self._questions.watch(process)
-        self._events.publish_process(ProcessStarted, process)
+        self.questions.watch(process)
+        self.events.publish_process(ProcessStarted, process)
 
     def adopted(self, process: Process) -> None:
         """Count, watch and publish a process of an earlier server that was found again."""
         self.groups.enter(process)
-        self._unread.changed(process)
-        self._questions.watch(process)
-        self._events.publish_process(ProcessRecovered, process)
+        self.unread.changed(process)
+        self.questions.watch(process)
+        self.events.publish_process(ProcessRecovered, process)
 
     def node_changed(self, node: FleetNode | None, *, is_away: bool) -> None:
         """Let a node take what waits for a place, or nothing more while it is away."""
         if node is not None:
-            self._places.nodes.changed(replace(node, is_open=node.is_open and not is_away))
+            self.places.nodes.changed(replace(node, is_open=node.is_open and not is_away))
 
     def queued(self, process: Process) -> None:
         """Record and publish that a new process waits, for an approval or for its group's turn."""
-        self._feed.note(process)
-        self._events.publish_process(StateChanged, process)
+        self.feed.note(process)
+        self.events.publish_process(StateChanged, process)
 
 
 _SYNC = int(Flags.SYNC)
@@ -395,6 +385,7 @@ class ProcessTable:
         return [id_from_bytes(key) for key in self.unknown]
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class StartOutcomes:
     """Takes over the backend's answers to starts.
 
@@ -402,23 +393,13 @@ class StartOutcomes:
         started_count: How many processes this server has started; an event for each would cost every start.
     """
 
-    def __init__(
-        self,
-        table: ProcessTable,
-        registry: Registry,
-        *,
-        feed: RegistryFeed,
-        changes: ChangeHandler,
-        redaction: Redaction,
-        events: EventPublisher,
-    ) -> None:
-        self.started_count = 0
-        self._table = table
-        self._registry = registry
-        self._feed = feed
-        self._changes = changes
-        self._redaction = redaction
-        self._events = events
+    table: ProcessTable
+    registry: Registry
+    feed: RegistryFeed
+    changes: ChangeHandler
+    redaction: Redaction
+    events: EventPublisher
+    started_count: int = field(default=0, init=False)
 
     def settle(self, process: Process, outcome: StartOutcome | OutliveError) -> None:
         """Take over the answer to a start."""
@@ -429,14 +410,14 @@ class StartOutcomes:
         process.status.confirm_start(outcome.pid, outcome.started_ns)
         process.subscribers.wake()
         if outcome.is_existing:
-            self._table.recheck(process)
+            self.table.recheck(process)
         if process.status.is_finished:
             # Its end came before this answer, and it may have been let go of: from now on its row is all that
             # is found of it.
-            self._registry.put(process.stored)
+            self.registry.put(process.stored)
         else:
-            self._feed.note(process)
-        self._changes.started(process)
+            self.feed.note(process)
+        self.changes.started(process)
 
     def refuse(self, process: Process, error: OutliveError, *, is_heard: bool) -> None:
         """Record that a start was refused: to its caller, which may ask again under the same id, or
@@ -445,7 +426,7 @@ class StartOutcomes:
         if is_heard:
             self.settle(process, error)
         else:
-            hide_error(error, self._redaction.texts_of(process.process_id))
+            hide_error(error, self.redaction.texts_of(process.process_id))
             self.never_started(process, cause=Cause.NONE, error=error.message)
 
     def never_started(self, process: Process, *, cause: Cause, error: str) -> None:
@@ -453,21 +434,21 @@ class StartOutcomes:
         stored = _failed_record(process, error, cause=cause)
         changes = process.end_as(stored)
         process.subscribers.wake()
-        self._changes.changed(process, changes)
+        self.changes.changed(process, changes)
 
     def _failed(self, process: Process, error: OutliveError) -> None:
         """Forget a start that failed; after a timeout it may still come to life and is then unknown."""
-        hide_error(error, self._redaction.texts_of(process.process_id))
-        self._table.processes.leave(process)
-        self._changes.groups.ended(process)
+        hide_error(error, self.redaction.texts_of(process.process_id))
+        self.table.processes.leave(process)
+        self.changes.groups.ended(process)
         record = process.record
         if not isinstance(error, BackendUnavailable):
             stored = _failed_record(process, error.message, cause=record.cause)
             process.end_as(stored)  # for callers that have found it already, and want to end it
             process.subscribers.wake()
             if isinstance(error, StartFailed):
-                self._registry.put(stored)
-        self._events.publish_failure(record, error)
+                self.registry.put(stored)
+        self.events.publish_failure(record, error)
 
 
 def _failed_record(process: Process, error: str, *, cause: Cause) -> StoredProcess:

@@ -21,7 +21,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import LOCAL
 from outlive.core.process import Owner, check_name
-from outlive.core.values import replace
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Redaction, hide_error
@@ -41,54 +41,36 @@ from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import WaitingCommand
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Starts:
     """Starts commands. Used from one event loop, inside `async with engine`."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        backend: Backend,
-        *,
-        preparation: Preparation,
-        reconciliation: Reconciliation,
-        names: StartNames,
-        queue: StartQueue,
-        approvals: StartApprovals,
-        table: ProcessTable,
-        outcomes: StartOutcomes,
-        grants: Grants,
-        notices: NoticeRequests,
-        redaction: Redaction,
-        disk: DiskWatch,
-        events: EventPublisher,
-    ) -> None:
-        self._settings = settings
-        self._backend = backend
-        self._preparation = preparation
-        self._reconciliation = reconciliation
-        self._names = names
-        self._table = table
-        self._queue = queue
-        self._approvals = approvals
-        self._outcomes = outcomes
-        self._grants = grants
-        self._notices = notices
-        self._redaction = redaction
-        self._disk = disk
-        self._events = events
-        self._layout = Layout(settings.state_dir)
-        self._has_rules = settings.policy.is_active
-        self._slots = StartSlots()
+    settings: EngineSettings
+    layout: Layout
+    backend: Backend
+    preparation: Preparation
+    reconciliation: Reconciliation
+    names: StartNames
+    queue: StartQueue
+    approvals: StartApprovals
+    table: ProcessTable
+    outcomes: StartOutcomes
+    grants: Grants
+    notices: NoticeRequests
+    redaction: Redaction
+    disk: DiskWatch
+    events: EventPublisher
+    _slots: StartSlots = field(default_factory=StartSlots, init=False)
 
     @property
     def shell(self) -> str:
         """The program that runs command lines; known once the engine is open."""
-        return self._preparation.shell
+        return self.preparation.shell
 
     @property
     def count(self) -> int:
         """How many processes this server has started."""
-        return self._outcomes.started_count
+        return self.outcomes.started_count
 
     async def start(self, command: Command, *, owner: Owner, process_id: ProcessId | None = None) -> Process:
         """Start a command and return once it runs, or waits for an approval or for its group's turn.
@@ -112,20 +94,20 @@ class Starts:
 
         Cancellation: the command may run all the same; it is then found by its owner's connection.
         """
-        now_ns, settings = time.time_ns(), self._settings
-        self._disk.check_in_place()
-        if not self._reconciliation.is_over:
-            await self._reconciliation.enough_for(command, process_id, most=settings.options.max_processes)
+        now_ns, settings = time.time_ns(), self.settings
+        self.disk.check_in_place()
+        if not self.reconciliation.is_over:
+            await self.reconciliation.enough_for(command, process_id, most=settings.options.max_processes)
         if process_id is None:
             process_id = new_process_id(now_ns, os.urandom(RANDOM_BYTES))
         else:  # the caller has chosen it: the start may be a repetition
-            if (known := self._table.live.get(_key_of(process_id))) is not None:
+            if (known := self.table.live.get(_key_of(process_id))) is not None:
                 return _own(known, owner)
-            self._queue.store.check_unspent(process_id)
+            self.queue.store.check_unspent(process_id)
         if command.notify:
-            self._notices.check(command.notify)
+            self.notices.check(command.notify)
         if command.grant is not None or settings.callbacks is not None:
-            command = self._grants.give(command, owner)
+            command = self.grants.give(command, owner)
         if command.name is not None:
             check_name(command.name)
         if command.key is None and command.name is None:
@@ -144,16 +126,16 @@ class Starts:
         async with contextlib.AsyncExitStack() as held:
             # Always the key first: two starts that wait for each other would wait for ever.
             if command.key is not None:
-                await held.enter_async_context(self._names.keys.locks.held(command.key, place))
+                await held.enter_async_context(self.names.keys.locks.held(command.key, place))
             if command.name is not None:
-                await held.enter_async_context(self._names.holders.locks.held(command.name, place))
+                await held.enter_async_context(self.names.holders.locks.held(command.name, place))
             slot = await held.enter_async_context(StartSlot(self._slots.of(owner.principal)))
             # The same start, sent again while the first one waited for what it replaces.
-            if (same := self._table.live.get(id_to_bytes(process_id))) is not None:
+            if (same := self.table.live.get(id_to_bytes(process_id))) is not None:
                 return _own(same, owner)
             if command.key is not None:
-                text = self._redaction.texts(command.env_secrets)(command.text)
-                known = await self._names.keys.find(
+                text = self.redaction.texts(command.env_secrets)(command.text)
+                known = await self.names.keys.find(
                     command.key, command, place, text=text, connection_id=owner.connection_id
                 )
                 if known is not None:
@@ -167,34 +149,36 @@ class Starts:
 
         The slot is left where a node is waited for.
         """
-        settings, redaction = self._settings, self._redaction
+        settings, redaction = self.settings, self.redaction
         hide = redaction.texts(secrets := command.env_secrets)
-        command = self._preparation.adapted(command)
+        command = self.preparation.adapted(command)
         place = (owner.principal, command.project or "")
         try:
-            self._table.processes.check_count(owner.principal, settings.options.max_processes)
-            numbers = await self._names.short_ids.of(place)
-            resolved = await self._preparation.prepare(command, owner, process_id)
-            approval = await self._approvals.needed_for(command, resolved) if self._has_rules else None
+            self.table.processes.check_count(owner.principal, settings.options.max_processes)
+            numbers = await self.names.short_ids.of(place)
+            resolved = await self.preparation.prepare(command, owner, process_id)
+            approval = (
+                await self.approvals.needed_for(command, resolved) if settings.policy.is_active else None
+            )
             if (
                 command.name is not None
             ):  # last: what a start replaces is ended only for one that nothing else refuses
                 needs_approval = approval is not None and approval.approved_by is None
-                await self._names.holders.make_free(command, owner, place, needs_approval=needs_approval)
+                await self.names.holders.make_free(command, owner, place, needs_approval=needs_approval)
         except OutliveError as error:
             hide_error(error, hide)
-            self._events.publish_refusal(owner, error.code, command=hide(command.text))
+            self.events.publish_refusal(owner, error.code, command=hide(command.text))
             raise
-        state = State.STARTING if command.group is None else await self._queue.first_state(command, owner)
-        # From here to `self._queue.enter` nothing is awaited: another start must not take the same place in
+        state = State.STARTING if command.group is None else await self.queue.first_state(command, owner)
+        # From here to `self.queue.enter` nothing is awaited: another start must not take the same place in
         # the group.
-        folder = self._layout.process(process_id)
+        folder = self.layout.process(process_id)
         record = new_record(
             command,
             resolved,
             owner,
             process_id=process_id,
-            command_id=self._names.command_ids.new(now_ns // 1_000_000_000),
+            command_id=self.names.command_ids.new(now_ns // 1_000_000_000),
             number=numbers.new(),
             created_ns=now_ns,
             settings=settings,
@@ -203,7 +187,7 @@ class Starts:
             approval=approval,
             hide=hide,
         )
-        if record.needs is not None and record.state is State.STARTING and not self._queue.places.ask(record):
+        if record.needs is not None and record.state is State.STARTING and not self.queue.places.ask(record):
             record = replace(record, state=State.QUEUED)
         limit = settings.options.output_limit_bytes if command.output_limit is None else command.output_limit
         process = Process(record, folder, output_limit=limit, redaction=redaction)
@@ -222,38 +206,38 @@ class Starts:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
         is_queued = process.status.state is State.QUEUED
         if is_queued or process.base.needs is not None:
-            is_here = not process.base.location.is_elsewhere or self._queue.places.node_of(process) == LOCAL
+            is_here = not process.base.location.is_elsewhere or self.queue.places.node_of(process) == LOCAL
             if not (is_queued or is_here):
                 slot.leave()
             try:
                 if command.notify:
-                    await self._notices.owe(process, command.notify)
+                    await self.notices.owe(process, command.notify)
             except BaseException:  # a cancelled start as well: it does not take its place, nor wait for one
-                self._queue.places.release(process.process_id)
+                self.queue.places.release(process.process_id)
                 raise
-            await (self._queue.put if is_queued else self._queue.start_placed)(process, described)
+            await (self.queue.put if is_queued else self.queue.start_placed)(process, described)
             return
-        self._table.processes.enter(process)
+        self.table.processes.enter(process)
         if command.group is not None:
-            self._queue.enter(process)
+            self.queue.enter(process)
         # A start that has its place already: what fails here gives it up, and the place is free.
         try:
             if process.record.approval is not None:
-                await self._approvals.standing.check_unchanged(process.record, described.spec)
+                await self.approvals.standing.check_unchanged(process.record, described.spec)
             if command.notify:
-                await self._notices.owe(process, command.notify)
+                await self.notices.owe(process, command.notify)
         except OutliveError as error:
-            self._outcomes.settle(process, error)
+            self.outcomes.settle(process, error)
             raise
         except asyncio.CancelledError:
             # The backend, which settles every start that it was asked for, knows nothing of this one yet.
-            self._outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
+            self.outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
             raise
-        await self._backend.start(
+        await self.backend.start(
             described.process_id,
             described.spec,
             described.script,
-            settle=functools.partial(self._outcomes.settle, process),
+            settle=functools.partial(self.outcomes.settle, process),
             secrets=described.secrets,
             backend=process.base.location.backend,
         )
