@@ -16,6 +16,7 @@ import msgspec
 import pytest
 
 from outlive.backends.contract import BackendListener, Bell
+from outlive.client.messages import FollowedMessage
 from outlive.client.results import Page, ProcessInfo
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, ProcessNotFound, ProtocolViolation
@@ -26,7 +27,7 @@ from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
 from outlive.extensions.fleet.follower import NodeFollower
 from outlive.extensions.fleet.link import NodeLink, Pauses
-from outlive.extensions.fleet.node_client import AsyncFeed, FeedListener, NodeClient
+from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.kernel.calls import punch_hole
@@ -100,7 +101,7 @@ class _Feed(AsyncFeed):
     async def beat(self, *, answer_s: float) -> None:
         raise AssertionError(answer_s)
 
-    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self) -> list[FollowedMessage | None]:
         await self._is_attaching.wait()
         raise BackendUnavailable("server_lost", "The connection was cut.")
 
@@ -127,7 +128,7 @@ class _QuietFeed(_Feed):
         super().__init__()
         self._processes = processes
 
-    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self) -> list[FollowedMessage | None]:
         await self._processes.all_dropped.wait()
         raise BackendUnavailable("server_lost", "The connection was closed.")
 
@@ -135,7 +136,7 @@ class _QuietFeed(_Feed):
 class _CutFeed(_Feed):
     """A feed that is lost in the moment in which a start is answered."""
 
-    async def hear(self, listener: FeedListener) -> bool:  # noqa: ARG002 -- as the feed has it
+    async def hear(self) -> list[FollowedMessage | None]:
         before = asyncio.all_tasks()
         self.follower.attach(self.started)
         for task in asyncio.all_tasks() - before:  # as the group does that ends in this turn of the loop

@@ -12,7 +12,16 @@ import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
-from outlive.client.results import ProcessInfo
+from outlive.client.messages import (
+    Attached,
+    Begun,
+    Ended,
+    FollowedMessage,
+    OutputMissing,
+    OutputPiece,
+    read_info,
+)
+from outlive.client.results import ProcessEvent, ProcessInfo
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError, ProcessNotFound
 from outlive.core.needs import THOUSANDTHS, Amounts
@@ -206,7 +215,7 @@ class _Connection:
 
 
 class NodeFollower:
-    """Follows the processes of one node; it is the `FeedListener` of every connection to it."""
+    """Follows the processes of one node."""
 
     def __init__(self, link: NodeLink, processes: NodeProcesses, *, begin: _Begin) -> None:
         """Follow nothing yet.
@@ -255,30 +264,29 @@ class NodeFollower:
         if here is not None and here.is_listening and not here.feed.follows(process.process_id):
             here.spawn(here.resume(process))
 
-    # What a feed reports: called by `AsyncFeed.hear`, in the order of the wire.
+    def _take(self, message: FollowedMessage) -> None:
+        match message:
+            case OutputPiece(process_id, stream, data, end):
+                start = end - len(data)
+                self._writer.add(process_id, int(stream == "stderr"), start=start, end=end, data=data)
+            case OutputMissing(process_id, stream, start, end):
+                self._writer.add(process_id, int(stream == "stderr"), start=start, end=end, data=None)
+            case Ended(process_id, completion):
+                process = self._processes.by_id.get(process_id)
+                if process is not None and process.completion is None:
+                    # It counts when everything before it is on disk.
+                    self._ended.append((process, completion.cursor))
+            case Begun(process_id, pid):
+                process = self._processes.by_id.get(process_id)  # it may have waited on the node
+                if process is not None and process.run(pid or 0) and self._connection is not None:
+                    self._processes.publish(process)
+                    self._connection.spawn(process.record_state())
+            case Attached(process_id, view):
+                self._attached(process_id, read_info(view))
+            case ProcessEvent():
+                self._happened(message.event, message.process_id, message.info)
 
-    def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
-        """Take bytes."""
-        self._writer.add(process_id, stream, start=end - len(data), end=end, data=data)
-
-    def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
-        """Take a gap."""
-        self._writer.add(process_id, stream, start=start, end=end, data=None)
-
-    def ended(self, process_id: str, cursor: Cursor) -> None:
-        """Take an end; it counts when everything before it is on disk."""
-        process = self._processes.by_id.get(process_id)
-        if process is not None and process.completion is None:
-            self._ended.append((process, cursor))
-
-    def started(self, process_id: str, pid: int | None) -> None:
-        """Take over that a process runs, which may have waited on the node."""
-        process = self._processes.by_id.get(process_id)
-        if process is not None and process.run(pid or 0) and self._connection is not None:
-            self._processes.publish(process)
-            self._connection.spawn(process.record_state())
-
-    def attached(self, process_id: str, info: ProcessInfo) -> None:
+    def _attached(self, process_id: str, info: ProcessInfo) -> None:
         """Take over the state of a process that is followed from now on."""
         process = self._processes.by_id.get(process_id)
         if process is None or process.completion is not None or self._connection is None:
@@ -288,7 +296,7 @@ class NodeFollower:
         self._processes.publish(process)
         self._connection.spawn(process.record_state())
 
-    def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
+    def _happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
         """Take over the state of a process; after missed events ask for that of all."""
         here = self._connection
         if event == "missed" and here is not None and here.is_listening:
@@ -304,13 +312,16 @@ class NodeFollower:
 
     async def _hear(self, here: _Connection) -> None:
         while True:
-            is_whole = await here.feed.hear(self)
+            messages = await here.feed.hear()
             self._is_heard = True
+            for message in messages:
+                if message is not None:
+                    self._take(message)
             await self._writer.flush()
             ended, self._ended = self._ended, []
             for process, cursor in ended:
                 here.spawn(here.finish(process, cursor))
-            if not is_whole:
+            if messages[-1] is None:
                 await self._catch_up(here)
 
     async def _beat(self, feed: AsyncFeed) -> None:

@@ -8,22 +8,13 @@ and attached at the files' ends. Messages that are not taken are kept up to `cha
 
 import contextlib
 from collections.abc import Awaitable, Mapping
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from outlive.client.channel import ClientConnection, greet
 from outlive.client.link import Link, Way
-from outlive.client.messages import (
-    Attached,
-    Begun,
-    Ended,
-    FollowedMessage,
-    OutputMissing,
-    OutputPiece,
-    read_info,
-    read_page,
-)
+from outlive.client.messages import FollowedMessage, OutputPiece, read_info, read_page
 from outlive.client.options import StartOptions, execute_params
-from outlive.client.results import Completion, Page, ProcessEvent, ProcessInfo
+from outlive.client.results import Page, ProcessInfo
 from outlive.client.runtime import ConnectionLost, Runtime, Unreachable
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, BackendUnavailable, OutliveError
@@ -39,28 +30,6 @@ _BATCH_BYTES = 2 * 1024 * 1024
 _ANSWER_S = 45.0  # longer than any deadline over there; a start's is 25 s, a write's 30 s
 _PAGE_BYTES = 256 * 1024  # the largest page
 _PATIENCE_S = 3.0  # enough to open a cut connection again; a node that stays away is handled by `link`
-
-
-class FeedListener(Protocol):
-    """Takes a feed's messages; called in the order in which they came, and must be quick."""
-
-    def piece(self, process_id: str, stream: int, data: bytes, end: int) -> None:
-        """Take bytes of a stream (0 stdout, 1 stderr) up to offset `end`."""
-
-    def missing(self, process_id: str, stream: int, start: int, end: int) -> None:
-        """Record that the node's log no longer holds these bytes."""
-
-    def ended(self, process_id: str, cursor: Cursor) -> None:
-        """Record that a process has ended, and that its output is whole up to `cursor`."""
-
-    def started(self, process_id: str, pid: int | None) -> None:
-        """Record that a process runs from now on."""
-
-    def attached(self, process_id: str, info: ProcessInfo) -> None:
-        """Record that a process's output follows from now on, and its state at this moment."""
-
-    def happened(self, event: str, process_id: str | None, info: ProcessInfo | None) -> None:
-        """Record an event (`ProcessEvent.event`), and the process's state at that moment."""
 
 
 class AsyncFeed:
@@ -103,10 +72,10 @@ class AsyncFeed:
         )
 
     async def attach(self, process_id: str, cursor: Cursor) -> None:
-        """Receive a process's output from `cursor` on, beside everything else; `FeedListener.attached` comes
+        """Receive a process's output from `cursor` on, beside everything else; `Attached` comes
         first.
 
-        The process's state goes to the listener and is not returned: a caller that wakes late would take it
+        The process's state is a message and not returned: a caller that wakes late would take it
         for newer than the events that came meanwhile.
 
         Raises:
@@ -144,27 +113,26 @@ class AsyncFeed:
         """
         await self._passing(self._channel.request("nodes", {}, answer_s=answer_s))
 
-    async def hear(self, listener: FeedListener) -> bool:
-        """Wait for messages, then pass them to `listener`, at most some 2 MiB; False: messages were dropped.
+    async def hear(self) -> list[FollowedMessage | None]:
+        """Wait for messages, and return them in their order: at most some 2 MiB.
 
-        Then the caller has to attach every process again, at its cursor.
+        None, the last one, stands for messages that were dropped: then the caller has to attach every process
+        again, at its cursor.
 
         Raises:
             BackendUnavailable: `server_lost`: the connection has ended.
-
-        Cancellation: safe; nothing is lost.
         """
+        messages: list[FollowedMessage | None] = []
+        size = 0
         try:
-            message = await self._channel.next_message()
-            size = 0
-            while message is not None:
-                size += _pass_on(listener, message)
-                if size >= _BATCH_BYTES or not self._channel.has_message:
-                    return True
+            while True:
                 message = await self._channel.next_message()
+                messages.append(message)
+                size += len(message.data) if isinstance(message, OutputPiece) else 0
+                if message is None or size >= _BATCH_BYTES or not self._channel.has_message:
+                    return messages
         except ConnectionLost as lost:
             raise BackendUnavailable("server_lost", str(lost)) from lost
-        return False
 
     async def close(self) -> None:
         """End the connection. Safe to repeat."""
@@ -176,25 +144,6 @@ class AsyncFeed:
             return await asking
         except ConnectionLost as lost:
             raise BackendUnavailable("server_lost", str(lost)) from lost
-
-
-def _pass_on(listener: FeedListener, message: FollowedMessage) -> int:
-    """Pass one message on; return how many bytes it carried."""
-    match message:
-        case OutputPiece(process_id=process_id, stream=stream, data=data, end=end):
-            listener.piece(process_id, int(stream == "stderr"), data, end)
-            return len(data)
-        case OutputMissing(process_id, stream, start, end):
-            listener.missing(process_id, int(stream == "stderr"), start, end)
-        case Begun(process_id, pid):
-            listener.started(process_id, pid)
-        case Ended(process_id, Completion(cursor=cursor)):
-            listener.ended(process_id, cursor)
-        case Attached(process_id, view):
-            listener.attached(process_id, read_info(view))
-        case ProcessEvent():
-            listener.happened(message.event, message.process_id, message.info)
-    return 0
 
 
 class NodeClient:
