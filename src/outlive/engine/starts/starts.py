@@ -205,10 +205,10 @@ class Starts:
     ) -> None:
         """Let a command wait, for whatever it has to wait for, or have the backend start it."""
         is_queued = process.status.state is State.QUEUED
+        is_here = not process.base.location.is_elsewhere or self.queue.places.node_of(process) == LOCAL
+        if not (is_queued or is_here):
+            slot.leave()  # other starts do not wait for what the node answers
         if is_queued or process.base.needs is not None:
-            is_here = not process.base.location.is_elsewhere or self.queue.places.node_of(process) == LOCAL
-            if not (is_queued or is_here):
-                slot.leave()
             try:
                 if command.notify:
                     await self.notices.owe(process, command.notify)
