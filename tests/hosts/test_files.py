@@ -114,6 +114,18 @@ def test_what_others_have_added_meanwhile_stays(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == {"new": 1, "mcpServers": {"x": {}}}
 
 
+def test_an_entry_that_came_back_with_a_backup_is_removed_again(tmp_path: Path) -> None:
+    path = tmp_path / ".cursor/mcp.json"
+    path.parent.mkdir()
+    path.write_text('{"mcpServers": {}}\n')
+    call_here(tmp_path, "install", "cursor")
+    installed = path.read_text()
+    for _ in range(2):
+        path.write_text(installed)
+        call_here(tmp_path, "uninstall", "cursor")
+        assert path.read_text() == '{"mcpServers": {}}\n'
+
+
 def test_a_dry_run_shows_the_change_and_writes_nothing(tmp_path: Path) -> None:
     done = call_here(tmp_path, "install", "cursor", "--dry-run")
     assert '+    "outlive": {' in done.stdout
