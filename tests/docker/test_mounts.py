@@ -1,6 +1,7 @@
 """What may be mounted into a container, and what never is; without a daemon."""
 
 import os
+import socket
 import subprocess
 from pathlib import Path
 
@@ -67,6 +68,7 @@ def test_workspace_and_mounts_are_as_the_kernel_has_them(tree: Tree) -> None:
         "{root}/workspace/chain",
         "{root}/daemon",
         "{root}/daemon/d.sock",
+        "{root}/workspace/to-kernel",
         "/proc/self/cwd",
         "/proc/1/root",
         "/proc",
@@ -80,6 +82,7 @@ def test_what_would_open_the_machine_is_refused(tree: Tree, source: str) -> None
     (tree.workspace / "into-state").symlink_to("../state")
     (tree.workspace / "to-root").symlink_to("/")
     (tree.workspace / "chain").symlink_to("into-state")
+    (tree.workspace / "to-kernel").symlink_to("/sys/kernel")
     (tree.root / "daemon").mkdir()
     (tree.root / "daemon" / "d.sock").touch()
     path = source.format(root=tree.root)
@@ -200,3 +203,16 @@ def test_outlives_own_files_are_read_only_inside_and_keep_their_names(tree: Tree
         check_mounts(plan, state_dir=str(tree.state), own=[str(tree.workspace / ".venv")])
     with pytest.raises(CommandRefused, match="outlive's own code"):
         check_mounts(plan, state_dir=str(tree.state), own=[str(tree.root)])
+
+
+def test_the_state_folder_of_another_server_is_closed_inside_and_no_part_of_it_is_mounted(tree: Tree) -> None:
+    """Decision 226."""
+    other = tree.workspace / "other"
+    (other / "processes").mkdir(parents=True)
+    (other / "identity").touch()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(other / "server.sock"))
+        closed = [mount.target for mount in tree.check() if mount.is_closed]
+        assert closed == [str(other)]
+        for part in (other, other / "processes"):
+            assert tree.refusal(f"{part}:/inside:ro").code == "mount_refused"
