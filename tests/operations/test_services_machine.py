@@ -138,6 +138,25 @@ def test_a_second_down_without_grace_kills() -> None:
     stack.started("web", "id1", 0.0)
     assert stack.down((), 1.0) == [AskToEnd("web", "id1", "INT", 60.0)]
     assert stack.down((), 2.0, grace_s=0.0) == [KillProcess("web", "id1")]
+    # That grace was for this stop: the next process has its own.
+    stack.restart(["web"], 3.0)
+    assert stack.ended("web", "id1", ServiceEnd(exit_signal=9), 4.0) == [StartService("web", "id2")]
+    stack.started("web", "id2", 5.0)
+    assert stack.restart(["web"], 6.0) == [AskToEnd("web", "id2", "INT", 60.0)]
+
+
+def test_what_a_person_has_stopped_stays_stopped_and_news_of_an_earlier_process_change_nothing() -> None:
+    stack, _ = _stack(web=_service(restart="always"))
+    stack.started("web", "id1", 0.0)
+    stack.restart(["web"], 1.0)
+    stack.ended("web", "id1", ServiceEnd(exit_signal=15), 2.0)
+    stack.started("web", "id2", 3.0)
+    phases = []
+    for process_id, is_cancelled in (("id1", False), ("id2", True)):
+        end = ServiceEnd(exit_signal=15, is_cancelled=is_cancelled)
+        assert stack.ended("web", process_id, end, 4.0) == []
+        phases.append(stack.services["web"].phase)
+    assert phases == [ServicePhase.READY, ServicePhase.STOPPED]
 
 
 def test_what_does_not_heed_its_signal_is_killed_after_the_grace() -> None:
