@@ -57,6 +57,7 @@ class ServiceParts:
         task = self.tasks.create_task(_guarded(work), name=name)
         self.running.add(task)
         task.add_done_callback(self.running.discard)
+        task.add_done_callback(lambda _: work.close())  # one that is cancelled before it began awaits nothing
         return task
 
 
