@@ -2,12 +2,15 @@
 alone.
 """
 
+import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from outlive.kernel.callers import PeerProcess
 
 # What listens, in a process of its own, because the kernel's gifts are looked at when the module is imported.
 _LISTENER = """
@@ -54,3 +57,12 @@ def test_a_caller_counts_if_it_began_before_the_turn_in_which_its_connection_was
                 younger.kill()
         finally:
             listener.kill()
+
+
+@pytest.mark.promise("A.inside")
+def test_a_process_that_holds_its_socket_no_more_counts_as_gone() -> None:
+    with socket.socket() as held:
+        caller = PeerProcess.holding(os.fstat(held.fileno()).st_ino, os.getpid(), os.getuid())
+        assert caller.is_there()
+    assert not caller.is_there()
+    caller.close()
