@@ -1,5 +1,6 @@
 """The audit log's writer: what becomes an entry, what is counted, and a disk that refuses."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outlive.core.errors import BackendUnavailable
 from outlive.core.events import (
     AuditEvent,
     KeeperConnected,
@@ -154,8 +156,11 @@ def test_a_full_disk_is_told_and_what_waits_is_written_later(
 
 
 def test_a_disk_that_never_takes_anything_holds_nobody(tmp_path: Path) -> None:
+    """And what has to be in the log first does not happen."""
     audit = AuditLog(_Stubborn(str(tmp_path), refusals=1 << 30), redact=str)
     audit.open()
     audit.enter("first")
+    with pytest.raises(BackendUnavailable, match="cannot be written"):
+        asyncio.run(audit.witness(AuditEvent(what="read_raw", by=ME)))
     audit.close()
     audit.close()
