@@ -39,7 +39,9 @@ async def test_the_same_messages_flow_the_other_way_and_it_dials_again(serve: Se
         done = await door("execute", terminal_id=made["terminal_id"], command="npm run build")
         assert done["output"].startswith("Command executed: npm run build")
         assert extension.executed == [(made["terminal_id"], "npm run build")]
-    assert (await door.refusal("create")).code == "no_terminal_host"
+    # The first request may be what notices that the connection has ended.
+    refusals = [(await door.refusal("create")).code for _ in range(2)]
+    assert refusals in (["no_terminal_host"] * 2, ["extension_away", "no_terminal_host"])
     async with _listening(extension, port):
         await extension.until(lambda: extension.connections == 2)
         await door("execute", terminal_id=made["terminal_id"], command="again")
