@@ -284,6 +284,8 @@ async def test_an_approved_start_still_waits_for_its_groups_turn(own_house: Hous
         waiting = await engine.starts.start(Command(line="echo hi", group="g"), owner=ME)
         assert waiting.record.waits_for == "approval"
         await _approve(engine, waiting)
+        with pytest.raises(InvalidState):  # of two answers the first one counts
+            await engine.approvals.deny(waiting, by=BY)
         assert (waiting.status.state, waiting.record.waits_for) == (State.QUEUED, "group")
     async with an_engine(own_house.state_dir, policy=policy) as engine:
         found = await engine.queries.find(waiting.process_id)
