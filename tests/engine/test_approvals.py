@@ -354,11 +354,13 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
 ) -> None:
     waiting = Path(own_house.layout.waiting)
     async with an_engine(own_house.state_dir, policy=ASKING) as engine:
-        process = await engine.starts.start(Command(line="cat"), owner=ME)
+        process, doomed = [await engine.starts.start(Command(line="cat"), owner=ME) for _ in range(2)]
         moved = await asyncio.to_thread(waiting.rename, waiting.with_name("moved"))
         with pytest.raises(LimitExceeded) as full:
             await _approve(engine, process)
         assert full.value.code == "disk_full"
+        await engine.controls.cancel(doomed)  # that needs no room
+        assert doomed.is_ended
         assert len(engine.approvals.waiting()) == 1
         with pytest.raises(LimitExceeded):
             await engine.starts.start(Command(line="cat"), owner=ME)
