@@ -360,7 +360,7 @@ async def test_a_disk_that_takes_no_command_refuses_and_one_that_takes_no_approv
             await _approve(engine, process)
         assert full.value.code == "disk_full"
         await engine.controls.cancel(doomed)  # that needs no room
-        assert doomed.is_ended
+        assert doomed.status.is_ended
         assert len(engine.approvals.waiting()) == 1
         with pytest.raises(LimitExceeded):
             await engine.starts.start(Command(line="cat"), owner=ME)

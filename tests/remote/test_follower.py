@@ -28,6 +28,7 @@ from outlive.core.spec import Spec
 from outlive.extensions.fleet.follower import NodeFollower
 from outlive.extensions.fleet.link import NodeLink, Pauses
 from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
+from outlive.extensions.fleet.output_writer import OutputWriter
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.kernel.calls import punch_hole
@@ -323,6 +324,14 @@ async def test_a_number_of_a_node_that_makes_no_sense_is_taken_nowhere(
             process.acknowledge(cast("int", value), 1)
     assert process.pid == int(member != "pid")
     process.files.close()
+
+
+@pytest.mark.promise("A.node")
+@pytest.mark.parametrize(("start", "end"), [(-1, 0), (1, 0), (0, 2**44 + 1)])
+def test_output_at_a_place_that_no_log_has_is_taken_nowhere(tmp_path: Path, start: int, end: int) -> None:
+    writer = OutputWriter(_Processes(Layout(str(tmp_path))))
+    with pytest.raises(ProtocolViolation, match="impossible place"):
+        writer.add("p1", 0, start=start, end=end, data=None)
 
 
 def _ended(cause: str | None, error: str | None) -> ProcessInfo:
