@@ -1,6 +1,7 @@
 """Who may be the bridge's other end, whose terminals are whose, and what may be typed into them."""
 
 import asyncio
+import json
 import ssl
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from websockets.exceptions import InvalidStatus
 
 from tests.attacks.attacking import Requests, ask, create_token
 from tests.attacks.certificates import Authority
-from tests.bridge.extension import dialling
+from tests.bridge.extension import DocumentExtension, Message, dialling
 from tests.bridge.knocking import Door
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
@@ -211,14 +212,28 @@ async def test_a_profile_is_not_escaped_through_vs_code(serve: ServerFactory) ->
         ]
 
 
+_SECRET = "ghp_" + "a1B2" * 9
+
+
+class _Failing(DocumentExtension):
+    """An extension that closes nothing, and says a secret about it."""
+
+    def answers(self, message: Message) -> list[str]:
+        """Answer."""
+        if message["type"] != "close_terminal":
+            return super().answers(message)
+        return [json.dumps({"type": "error", "id": message["id"], "data": {"error": f"no {_SECRET}"}})]
+
+
 @pytest.mark.promise("S3.8")
 async def test_secrets_in_what_the_extension_says_are_hidden(bridge: OutliveServer, door: Door) -> None:
-    secret = "ghp_" + "a1B2" * 9
-    async with dialling(bridge.bridge_url):
+    async with dialling(bridge.bridge_url, _Failing()):
         made = await door("create")
-        done = await door("execute", terminal_id=made["terminal_id"], command=f"echo {secret}")
-        assert secret not in done["output"]
+        done = await door("execute", terminal_id=made["terminal_id"], command=f"echo {_SECRET}")
+        assert _SECRET not in done["output"]
         assert "Command executed: echo" in done["output"]
+        failed = await door.refusal("close", terminal_id=made["terminal_id"])
+        assert "it says: no ghp_*" in failed.message
 
 
 @pytest.mark.promise("S3.8")
