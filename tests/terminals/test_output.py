@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.terminal import TerminalNote
 from outlive.engine import Engine
@@ -36,7 +37,7 @@ async def small(shared_house: House, tmp_path: Path) -> AsyncIterator[Desk]:
         shared_house.state_dir,
         environment=an_environment(tmp_path),
         cwd=str(tmp_path),
-        output_limit=1024 * 1024,
+        options=Settings(output_limit_bytes=1024 * 1024),
     ) as opened:
         desk = Desk(opened)
         yield desk
