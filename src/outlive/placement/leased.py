@@ -181,6 +181,7 @@ class LeasedPlacement:
         if claim is not None and claim.node == node:
             return
         has_waited = self._line.remove(process_id)
+        self._line.note(process_id)
         self.nodes.fleet.free(process_id)
         self.nodes.fleet.take(process_id, demand, node)
         self._claims[process_id] = _Claim(demand, node)

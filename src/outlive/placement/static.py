@@ -49,6 +49,7 @@ class StaticPlacement:
     def adopt(self, process_id: str, demand: Demand, node: str) -> None:
         """Count a command that runs."""
         has_waited = self._line.remove(process_id)
+        self._line.note(process_id)
         self._fleet.take(process_id, demand, node)
         if has_waited:
             _report(self._listener, self._line.advance())

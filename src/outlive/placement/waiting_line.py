@@ -100,11 +100,16 @@ class WaitingLine:
         """Let a command wait again whose node did not take it after all: before all that `add` has let
         wait, and in the order in which such commands came.
         """
-        self._last += 1
-        turn = _BEFORE_ALL + self._turns.setdefault(process_id, self._last)
+        self.note(process_id)
+        turn = _BEFORE_ALL + self._turns[process_id]
         shape = self._shapes.setdefault(demand, _Shape(demand))
         shape.waiting = deque(sorted([*shape.waiting, (turn, process_id)]))
         self._shape_of[process_id] = shape
+
+    def note(self, process_id: str) -> None:
+        """Note that a command comes now that was found running: put back, it waits in that order."""
+        self._last += 1
+        self._turns.setdefault(process_id, self._last)
 
     def forget(self, process_id: str) -> None:
         """Forget when a command came that gives its place back, or does not wait any more."""
