@@ -14,7 +14,7 @@ import pytest
 from outlive.client import Client
 from outlive.core.layout import Layout
 from outlive.keeper.guardian.server_starter import ServerStarter
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.kernel.server_marks import is_server_wanted
 from tests.faults.returning import stop_server, until_back
 from tests.keeper.client import until
@@ -81,7 +81,7 @@ def test_no_server_is_started_where_none_is_to_come_back(tmp_path: Path, mark: s
         case "nothing wanted":
             wanted.unlink()
         case "stopped in order":
-            Path(layout.server_stopped).write_bytes(BOOT_ID.encode())
+            Path(layout.server_stopped).write_bytes(this_boot().encode())
         case _:
             unit.touch()
             Path(layout.service).write_text(json.dumps({"unit_file": str(unit)}))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.lifecycle import ENDED
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.kernel.state_files import Journal, read_end
 from outlive.protocols.frames import (
     IDX,
@@ -207,7 +207,7 @@ def test_what_lives_is_found_without_the_journal(own_house: House, gate: Gate, h
 def test_a_start_that_no_shim_got_is_made_again_in_the_same_boot_only(
     build_house: Callable[..., House], tmp_path: Path
 ) -> None:
-    for boot, lines in ((BOOT_ID, "x\n"), (_OTHER_BOOT, "")):
+    for boot, lines in ((this_boot(), "x\n"), (_OTHER_BOOT, "")):
         house = build_house()
         house.end()
         ran = tmp_path / boot

@@ -15,7 +15,7 @@ import pytest
 
 from outlive.backends.docker.runner_build import runner_sources
 from outlive.kernel import sockets
-from outlive.kernel.processes import BOOT_ID, start_ticks, stat_fields
+from outlive.kernel.processes import start_ticks, stat_fields, this_boot
 from outlive.protocols.frames import decode_end, decode_pid
 from tests.runner.playing import exec_spec, wait_until
 from tests.runner.shims import KINDS, Shim
@@ -35,7 +35,7 @@ def test_a_command_is_started_recorded_and_its_end_is_told(shim: Shim) -> None:
     pid, ticks, started_ns = shim.spawned()
     record = decode_pid(_record(shim))
     assert record is not None
-    assert (record.pid, record.start_ticks, record.boot_id) == (pid, start_ticks(pid), BOOT_ID)
+    assert (record.pid, record.start_ticks, record.boot_id) == (pid, start_ticks(pid), this_boot())
     assert (record.start_ticks, record.started_ns, record.shim_pid) == (ticks, started_ns, shim.process.pid)
     shim.supervisor.send("close i")
     os.close(shim.held.pop("i"))

@@ -1,6 +1,6 @@
 """Which processes of a process folder run on this machine: the main one, and its tree. Blocking."""
 
-from outlive.kernel.processes import BOOT_ID, command_line, descendants, start_ticks
+from outlive.kernel.processes import command_line, descendants, start_ticks, this_boot
 from outlive.kernel.state_files import read_pid
 from outlive.protocols.frames import PidRecord
 
@@ -16,7 +16,7 @@ def living_tree(folder: str) -> tuple[PidRecord, list[int]] | None:
     others; then it is what lies below the command.
     """
     record = read_pid(folder)
-    if record is None or record.boot_id != BOOT_ID:
+    if record is None or record.boot_id != this_boot():
         return None
     is_main_there = start_ticks(record.pid) == record.start_ticks
     # A shim lives at least as long as what it holds.
@@ -30,6 +30,6 @@ def living_tree(folder: str) -> tuple[PidRecord, list[int]] | None:
 def living_main(folder: str) -> PidRecord | None:
     """Return the main process of a folder; None when it does not live any more."""
     record = read_pid(folder)
-    if record is None or record.boot_id != BOOT_ID or start_ticks(record.pid) != record.start_ticks:
+    if record is None or record.boot_id != this_boot() or start_ticks(record.pid) != record.start_ticks:
         return None
     return record

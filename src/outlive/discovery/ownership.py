@@ -19,7 +19,7 @@ from outlive.core.values import dataclass, field
 from outlive.keeper.common.spawn import SERVICE_VARIABLE
 from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_any, read_small, write_whole
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.kernel.server_marks import is_stopped, unit_file
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
@@ -99,7 +99,7 @@ class Ownership:
         Counts until the next boot, or the next server.
         """
         with contextlib.suppress(OSError):  # a full disk must not keep a server from stopping
-            self._keep(self._layout.server_stopped, BOOT_ID.encode())
+            self._keep(self._layout.server_stopped, this_boot().encode())
 
     def forget_stop(self) -> None:
         """Remove the mark of a stop, because a server serves the folder now, or is about to.

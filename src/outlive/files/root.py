@@ -33,7 +33,7 @@ from outlive.core.file_words import (
 )
 from outlive.files.denied import DeniedPaths, identity_of
 from outlive.files.walk import SHARED, enter, find, folders_around, looked_at, path_of, reopened
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 
 Members = Mapping[str, Any]
 _Bytes = bytes | memoryview
@@ -445,4 +445,4 @@ def _this_machine() -> str:
     too. Machines that were cloned while they ran share it as well, until they boot: there a folder could be
     taken for its twin.
     """
-    return hashlib.sha256(f"{BOOT_ID}\n".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{this_boot()}\n".encode()).hexdigest()[:16]

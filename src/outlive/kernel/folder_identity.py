@@ -29,6 +29,7 @@ from outlive.core.layout import VARIABLE, Layout
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, read_head, sync_file, sync_folder, write_prepared, write_whole
 from outlive.kernel.locks import holder_of
+from outlive.kernel.processes import this_boot
 from outlive.kernel.state_files import read_end, read_journal
 from outlive.protocols.frames import COPIED, ExitRecord, decode_identity, encode_exit, encode_identity
 
@@ -166,10 +167,7 @@ class _Identity:
     @classmethod
     def new(cls, folder: os.stat_result) -> "_Identity":
         """Return one for a folder that stands where it is now; two folders never get the same id."""
-        # Imported here because it loads ctypes, which a process that finds an identity never needs.
-        from outlive.kernel.processes import BOOT_ID  # noqa: PLC0415 - as above
-
-        return cls(os.urandom(16).hex(), folder.st_dev, folder.st_ino, BOOT_ID)
+        return cls(os.urandom(16).hex(), folder.st_dev, folder.st_ino, this_boot())
 
     def stands_in(self, folder: os.stat_result) -> bool:
         """Return whether the folder is the one that this was made for."""

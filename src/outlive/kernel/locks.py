@@ -18,6 +18,8 @@ import fcntl
 import os
 import struct
 
+from outlive.kernel.processes import start_ticks
+
 _RETIRED = b"retired   \n"  # both marks are as long as a pid's line, so that they replace it whole
 _ENDED = b"ended     \n"
 _FAILED = b"failed    \n"
@@ -45,9 +47,6 @@ def take_lock(path: str, *, unless_retired: bool = False) -> int | None:
     if unless_retired and _held_mark(fd):
         os.close(fd)
         return None
-    # Imported here because it loads ctypes, and most commands of the command line take no lock.
-    from outlive.kernel.processes import start_ticks  # noqa: PLC0415 - as above
-
     pid = os.getpid()
     lines = b"%-10d\n%d\n" % (pid, start_ticks(pid))
     os.pwrite(fd, lines.ljust(_BYTES), 0)  # in place: a full disk must not prevent a takeover

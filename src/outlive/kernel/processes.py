@@ -7,6 +7,7 @@ that is gone or hidden: a look races with what it looks at.
 """
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -23,12 +24,11 @@ DEAD = frozenset({b"Z", b"X"})
 STOPPED = frozenset({b"T", b"t"})
 
 
-def _read_boot_id() -> str:
+@functools.cache
+def this_boot() -> str:
+    """Return which boot of this machine it is (random(4))."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
-
-
-BOOT_ID = _read_boot_id()
 
 
 def boottime_ns() -> int:

@@ -10,7 +10,7 @@ import os
 from outlive.core.documents import decode_json
 from outlive.core.layout import Layout
 from outlive.kernel.files import read_small
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.protocols.frames import decoded
 
 
@@ -28,7 +28,7 @@ def is_server_wanted(layout: Layout) -> bool:
 
 def is_stopped(layout: Layout) -> bool:
     """Return whether the last server was stopped on purpose since this machine was booted."""
-    return read_small(layout.server_stopped) == BOOT_ID.encode()
+    return read_small(layout.server_stopped) == this_boot().encode()
 
 
 def unit_file(layout: Layout) -> str | None:

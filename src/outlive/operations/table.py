@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Literal
 
 import msgspec
-from msgspec.structs import replace
 
 from outlive.operations.answers import (
     ClosedTerminal,
@@ -78,6 +77,8 @@ from outlive.operations.terminals.requests import (
 )
 from outlive.policy.access import Scope
 
+Pace = Literal["brief", "long", "open"]
+
 
 class Operation(msgspec.Struct, kw_only=True, frozen=True):
     """One operation.
@@ -97,22 +98,28 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True):
     help: str
     request: type[msgspec.Struct] | None = None
     answer: type[msgspec.Struct] | None = None
-    pace: Literal["brief", "long", "open"] = "long"
+    pace: Pace = "long"
 
 
 _Shape = type[msgspec.Struct] | None
 
 
-def _reads(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
-    return Operation(name=name, scope=Scope.READ, help=text, request=request, answer=answer)
+def _reads(
+    name: str, text: str, request: _Shape = None, answer: _Shape = None, *, pace: Pace = "long"
+) -> Operation:
+    return Operation(name=name, scope=Scope.READ, help=text, request=request, answer=answer, pace=pace)
 
 
-def _runs(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
-    return Operation(name=name, scope=Scope.RUN, help=text, request=request, answer=answer)
+def _runs(
+    name: str, text: str, request: _Shape = None, answer: _Shape = None, *, pace: Pace = "long"
+) -> Operation:
+    return Operation(name=name, scope=Scope.RUN, help=text, request=request, answer=answer, pace=pace)
 
 
-def _decides(name: str, text: str, request: _Shape = None, answer: _Shape = None) -> Operation:
-    return Operation(name=name, scope=Scope.ADMIN, help=text, request=request, answer=answer)
+def _decides(
+    name: str, text: str, request: _Shape = None, answer: _Shape = None, *, pace: Pace = "long"
+) -> Operation:
+    return Operation(name=name, scope=Scope.ADMIN, help=text, request=request, answer=answer, pace=pace)
 
 
 _ALL = (
@@ -141,12 +148,13 @@ _ALL = (
     ),
     _reads("wait", "Answer when a process has ended, or as it is when the time is up."),
     _reads("events", "Follow what happens to processes from now on."),
-    replace(
-        _reads(
-            "nodes", "List the machines that commands run on, and what is free there.", NodesRequest, NodeList
-        ),
-        pace="brief",  # a heartbeat asks for it
-    ),
+    _reads(
+        "nodes",
+        "List the machines that commands run on, and what is free there.",
+        NodesRequest,
+        NodeList,
+        pace="brief",
+    ),  # a heartbeat asks for it
     _decides(
         "node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd, NodeList
     ),
@@ -176,12 +184,14 @@ _ALL = (
     ),
     _decides("deny", "End a process that waits for an approval; it never runs.", Denial),
     _reads("terminal_list", "List the open terminals.", ListTerminals, TerminalPage),
-    replace(
-        _runs("terminal_create", "Open a terminal: a shell that stays.", CreateTerminal, TerminalView),
-        pace="open",
+    _runs(
+        "terminal_create", "Open a terminal: a shell that stays.", CreateTerminal, TerminalView, pace="open"
     ),
-    replace(
-        _runs("terminal_execute", "Run a command at a terminal's prompt.", ExecuteInTerminal, ExecutedView),
+    _runs(
+        "terminal_execute",
+        "Run a command at a terminal's prompt.",
+        ExecuteInTerminal,
+        ExecutedView,
         pace="open",
     ),
     _reads("terminal_read", "Return what a terminal shows.", ReadTerminal, TerminalTextView),
@@ -201,8 +211,11 @@ _ALL = (
         StackList,
     ),
     _runs("services_restart", "End a project's services and start them again.", RestartRequest, StackList),
-    replace(
-        _reads("services_list", "List services, at once or after news of them.", ServicesRequest, StackList),
+    _reads(
+        "services_list",
+        "List services, at once or after news of them.",
+        ServicesRequest,
+        StackList,
         pace="open",
     ),
     _reads(
@@ -217,23 +230,19 @@ _ALL = (
         StatisticsRequest,
         StatisticsAnswer,
     ),
-    replace(
-        _reads(
-            "groups",
-            "List the caller's groups: their limits, how many run, and what waits, in the order of turns.",
-            GroupsRequest,
-            GroupsAnswer,
-        ),
+    _reads(
+        "groups",
+        "List the caller's groups: their limits, how many run, and what waits, in the order of turns.",
+        GroupsRequest,
+        GroupsAnswer,
         pace="brief",
     ),
     _decides("audit", "Return entries of the audit log, newest first.", AuditRequest, AuditPage),
-    replace(
-        _decides(
-            "settings",
-            "Return the settings in effect, and where each comes from.",
-            SettingsRequest,
-            SettingsAnswer,
-        ),
+    _decides(
+        "settings",
+        "Return the settings in effect, and where each comes from.",
+        SettingsRequest,
+        SettingsAnswer,
         pace="brief",
     ),
     _decides(

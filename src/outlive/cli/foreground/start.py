@@ -112,12 +112,12 @@ class Surroundings:
             words.append("exec " + " ".join(_REDIRECTIONS[descriptor] for descriptor in self.closed))
         return "; ".join(words)
 
-    def around(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the words that run `argv` in them."""
+    def around(self, argv: tuple[str, ...], *, by_shell: bool = False) -> tuple[str, ...]:
+        """Return the words that run `argv` in them; with `by_shell` where our Python is not (a container)."""
         preparation = self.preparation
         if not preparation:
             return argv
-        if all(name.isascii() and name.isidentifier() for name in self.environment):
+        if by_shell or all(name.isascii() and name.isidentifier() for name in self.environment):
             return ("/bin/sh", "-c", f'{preparation}; exec "$@"', "outlive", *argv)
         # A shell passes on no variable whose name is none of its own (dash): functions that bash exports,
         # npm's settings. Python passes on all that there is.
@@ -212,6 +212,9 @@ def start(
         except StartFailed as error:
             tries -= 1
             if error.code == "stdin_lost" and tries:
+                continue
+            if options.line is None and command[:1] == (sys.executable,) and command != options.argv:
+                command = surroundings.around(options.argv, by_shell=True)
                 continue
             if not _is_bare_script(error, options, command):
                 raise

@@ -22,7 +22,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
-from outlive.kernel.processes import BOOT_ID, boottime_ns
+from outlive.kernel.processes import boottime_ns, this_boot
 from outlive.operations.services.declaration import SERVICES_DOOR
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import ChangedLabels
@@ -269,7 +269,7 @@ class Process:
 
 def boot_time() -> BootTime:
     """Return this moment by the clock since boot."""
-    return BootTime(BOOT_ID, boottime_ns())
+    return BootTime(this_boot(), boottime_ns())
 
 
 def read_clocks() -> ClockReading:

@@ -21,7 +21,7 @@ from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 from outlive.engine.processes.process_table import ChangeHandler, ProcessTable
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.protocols.keeper import Phase
 from outlive.store.folder import read_folder
 from outlive.store.registry import Registry
@@ -119,7 +119,7 @@ class Recovery:
         """
         left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
-            found = await self._read(part := left[begin : begin + _SLICE], is_live=True, boot_id=BOOT_ID)
+            found = await self._read(part := left[begin : begin + _SLICE], is_live=True, boot_id=this_boot())
             await self._recover_secrets(found)
             finished = await self._registry.known_of(part)
             for process_id in part:

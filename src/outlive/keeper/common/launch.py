@@ -23,6 +23,7 @@ from outlive.kernel import sockets
 from outlive.kernel.disk import look_at
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.locks import failure_of, holder_of
+from outlive.kernel.processes import wake
 from outlive.kernel.sockets import connect_unix
 from outlive.protocols.keeper import CANNOT_START, decode_message, encode_message
 
@@ -82,7 +83,7 @@ def ensure_keeper(state_dir: str, *, deadline_s: float = 8.0, find_program: Call
             until += time.monotonic() - now  # it may have been compiled
             launches_at = time.monotonic() + 2.0
             if guardian := holder_of(layout.guardian_lock):
-                _wake(guardian)
+                wake(guardian)  # it has to start its supervisor, and no other one can begin
             try:
                 _launch(state_dir, program)
             finally:
@@ -98,15 +99,6 @@ def _patience_s(layout: Layout) -> float:
     if os.environ.get(EXTERNAL_VARIABLE):
         return math.inf
     return 0.0 if host is None else _HOST_PATIENCE_S
-
-
-def _wake(guardian: int) -> None:
-    """Continue a guardian that a command has stopped: it has to start its supervisor, and no other one can
-    begin.
-    """
-    from outlive.kernel.processes import wake  # noqa: PLC0415 - it loads ctypes, and a keeper runs mostly
-
-    wake(guardian)
 
 
 def _launch(state_dir: str, program: int) -> None:

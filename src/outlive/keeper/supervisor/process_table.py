@@ -17,7 +17,7 @@ from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
 from outlive.keeper.supervisor.output.pump import Pump
-from outlive.kernel.processes import BOOT_ID, start_ticks
+from outlive.kernel.processes import start_ticks, this_boot
 from outlive.kernel.state_files import Journal, read_pid
 from outlive.protocols.frames import PidRecord
 from outlive.protocols.keeper import RECORD, Phase
@@ -149,7 +149,7 @@ class Unrecovered:
         """
         for key in self.by_key.keys() - self._records.keys() - self._in_containers:
             record = read_pid(self._layout.process(self.by_key[key]))
-            if record is not None and record.boot_id == BOOT_ID:
+            if record is not None and record.boot_id == this_boot():
                 self._records[key] = record
         return self._records.values()
 

@@ -40,7 +40,7 @@ from outlive.kernel.calls import become_subreaper, set_dumpable
 from outlive.kernel.disk import Reserve
 from outlive.kernel.lock_proof import open_pid_lock, take_pid_lock
 from outlive.kernel.locks import is_retired, note_failure, take_lock
-from outlive.kernel.processes import BOOT_ID
+from outlive.kernel.processes import this_boot
 from outlive.kernel.state_files import Journal, boot_of
 from outlive.protocols.keeper import CauseCode
 
@@ -130,8 +130,8 @@ class Supervisor:
 
         The caller holds `lock`, and `home` knows whether the folder is still in place.
         """
-        live, is_same_boot = surviving(layout), boot_of(layout.live) == BOOT_ID
-        journal = Journal(layout.live, live, boot=BOOT_ID)
+        live, is_same_boot = surviving(layout), boot_of(layout.live) == this_boot()
+        journal = Journal(layout.live, live, boot=this_boot())
         self._layout = layout
         self._loop = loop = Loop(log)
         bells, inputs, passed_stdin, reserve = (

@@ -31,7 +31,7 @@ from outlive.core.values import dataclass
 from outlive.engine.starts.start_slots import StartSlots
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
-from outlive.kernel.processes import BOOT_ID, environment_of, start_ticks, stat_fields
+from outlive.kernel.processes import environment_of, start_ticks, stat_fields, this_boot
 from outlive.kernel.socket_tables import Address, SocketOwner, SocketTable
 from outlive.kernel.state_files import read_pid
 from outlive.server.access.holders import Holders, is_held_by
@@ -238,7 +238,7 @@ class Peers:
         if not peer.is_unix and not ticks and (owner := await self._owner(peer)) is not None:
             with closing(await self._holding(owner)) as caller:
                 pid, ticks = caller.pid, _ticks_of(caller)
-        return f"{BOOT_ID}.{pid}.{ticks}" if ticks else ""
+        return f"{this_boot()}.{pid}.{ticks}" if ticks else ""
 
     async def _of_unix(self, peer: Peer) -> PeerCredentials:
         if peer.caller.uid != self._own_uid:
@@ -383,7 +383,7 @@ class Peers:
 def still_lives(identity: str) -> bool:
     """Tell whether the process that `Peers.identity` has named still runs."""
     boot_id, pid, ticks = identity.split(".")
-    return boot_id == BOOT_ID and start_ticks(int(pid)) == int(ticks)
+    return boot_id == this_boot() and start_ticks(int(pid)) == int(ticks)
 
 
 def _is_alive(pid: int) -> bool:

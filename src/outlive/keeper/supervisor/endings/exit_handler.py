@@ -23,7 +23,7 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.kernel.disk import Reserve
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import write_once, write_whole
-from outlive.kernel.processes import BOOT_ID, boottime_ns
+from outlive.kernel.processes import boottime_ns, this_boot
 from outlive.kernel.state_files import read_end
 from outlive.protocols.frames import OUT_OF_MEMORY, ExitRecord, encode_exit
 from outlive.protocols.keeper import CauseCode, DoneRecord, Flags, Phase, to_json
@@ -176,7 +176,7 @@ class ExitHandler:
             "cause": process.cause,
             "note": process.note,
             "at_ns": time.time_ns(),
-            "boot_id": BOOT_ID,
+            "boot_id": this_boot(),
             "boottime_ns": boottime_ns(),
             "descendants": process.descendants,
             "gaps": bool(process.flags & _GAPS),

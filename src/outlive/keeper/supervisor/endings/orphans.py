@@ -27,7 +27,6 @@ from outlive.kernel.disk import Reserve
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, write_whole
 from outlive.kernel.processes import (
-    BOOT_ID,
     boottime_ns,
     carriers_of,
     children,
@@ -35,6 +34,7 @@ from outlive.kernel.processes import (
     open_pidfd,
     start_ticks,
     stat_fields,
+    this_boot,
 )
 from outlive.kernel.state_files import read_end, read_exit, read_pid
 from outlive.protocols.frames import (
@@ -129,7 +129,7 @@ class Orphans:
         if leaders:
             pid = min(leaders)
             self._adopt(process, pid, start_ticks(pid))
-            self._watch(process, BOOT_ID)
+            self._watch(process, this_boot())
         elif (note := self._unclaimed_note(process)) is not None:
             identity = os.path.basename(note).split(".")
             self._adopt(process, int(identity[0]), int(identity[1]))
@@ -150,7 +150,7 @@ class Orphans:
             boottime_ns=boottime_ns(),
             shim_pid=0,
             input_pipe=0,
-            boot_id=BOOT_ID,
+            boot_id=this_boot(),
         )
         with contextlib.suppress(OSError):
             content = b"starting\n" + encode_pid(record)
@@ -183,12 +183,12 @@ class Orphans:
         if ended is not None:
             self._tell(process, ended)
             return
-        if process.pidfd < 0 and boot_id == BOOT_ID:
+        if process.pidfd < 0 and boot_id == this_boot():
             process.pidfd = open_pidfd(process.pid, process.ticks)
-        if process.pidfd < 0 or boot_id != BOOT_ID:
+        if process.pidfd < 0 or boot_id != this_boot():
             # After a boot the pid means nothing; without a pidfd it may still be found in a note or as a
             # zombie.
-            self._learn_exit(process, 0 if boot_id != BOOT_ID else _LOOKS)
+            self._learn_exit(process, 0 if boot_id != this_boot() else _LOOKS)
             return
         self._loop.watch(process.pidfd, lambda _events: self._gone(process))
 

@@ -27,7 +27,7 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.kernel import sockets
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import is_written, read_small, set_aside
-from outlive.kernel.processes import BOOT_ID, boottime_ns, open_pidfd, start_ticks, wake
+from outlive.kernel.processes import boottime_ns, open_pidfd, start_ticks, this_boot, wake
 from outlive.kernel.state_files import Journal, boot_of, read_end, read_journal, read_pid
 from outlive.protocols.frames import IDX, PidRecord, decoded
 from outlive.protocols.keeper import Flags, Phase, decode_done, decode_stop
@@ -187,7 +187,7 @@ class Takeover:
     def _without_shim(self, process: ManagedProcess) -> None:
         self._table.by_key[process.key] = process
         record, ended = self._restore(process), read_end(process.folder)
-        can_live = self._is_same_boot if record is None else record.boot_id == BOOT_ID
+        can_live = self._is_same_boot if record is None else record.boot_id == this_boot()
         self._go_on(process, record, can_live=can_live)
         is_begun = record is not None or ended is not None or is_written(f"{process.folder}/pid")
         if not is_begun and can_live and process.spec is not _UNKNOWN:
@@ -224,7 +224,7 @@ class Takeover:
         if record is not None:
             process.pid, process.ticks, process.started_ns = record.pid, record.start_ticks, record.started_ns
             process.phase = Phase.RUNNING
-            if record.boot_id == BOOT_ID:
+            if record.boot_id == this_boot():
                 process.pidfd = open_pidfd(record.pid, record.start_ticks)
         if os.path.exists(f"{process.folder}/paused"):
             process.phase = Phase.PAUSED
@@ -364,7 +364,7 @@ def surviving(layout: Layout) -> list[str]:
 
 def _may_live(folder: str, name: str) -> bool:
     record = read_pid(folder) if is_process_id(name) and not is_written(f"{folder}/done") else None
-    if record is None or record.boot_id != BOOT_ID:
+    if record is None or record.boot_id != this_boot():
         return False
     return start_ticks(record.pid) == record.start_ticks or read_end(folder) is not None
 
@@ -372,7 +372,7 @@ def _may_live(folder: str, name: str) -> bool:
 def _is_over(process: ManagedProcess) -> bool:
     """Return whether a done process has nothing left that could matter: without a shim it has no streams."""
     record = read_pid(process.folder)
-    return record is None or record.boot_id != BOOT_ID or read_end(process.folder) is not None
+    return record is None or record.boot_id != this_boot() or read_end(process.folder) is not None
 
 
 def _read_state(message: bytes) -> _State | None:

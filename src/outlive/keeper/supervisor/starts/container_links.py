@@ -28,7 +28,7 @@ from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.kernel import sockets
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import read_small
-from outlive.kernel.processes import BOOT_ID, boottime_ns, pid_behind, start_ticks, stat_fields
+from outlive.kernel.processes import boottime_ns, pid_behind, start_ticks, stat_fields, this_boot
 from outlive.protocols.frames import pid_line
 
 _RETRY_S = 0.01  # until a busy runner is connected to again
@@ -212,5 +212,7 @@ def take_birth(process: ManagedProcess, shim: ShimLink, held: dict[str, int]) ->
     shim.pid = int(fields[1])
     hit("container.born")
     pipe = os.fstat(process.fds["i"]).st_ino if "i" in process.fds else 0
-    line = pid_line(pid, start_ticks(pid), time.time_ns(), boottime_ns(), shim.pid, pipe, BOOT_ID.encode())
+    line = pid_line(
+        pid, start_ticks(pid), time.time_ns(), boottime_ns(), shim.pid, pipe, this_boot().encode()
+    )
     return sockets.send(shim.socket, b"go " + line.rstrip(b"\n"))
