@@ -73,7 +73,7 @@ test-docker: $(READY) ## Docker mode at a real daemon: OUTLIVE_TEST_DOCKER_HOST,
 
 test-ray: $(READY) ## places leased by a real Ray cluster, which it installs (285 MB)
 	@scripts/ray.sh
-	@$(PYTEST) -m ray tests/ray tests/contract $(ARGS)
+	@$(PYTEST) -m ray tests/extensions/ray tests/contract $(ARGS)
 
 test-vscode: $(READY) ## the extension in a real VS Code, which it installs (a minute, 800 MB)
 	@scripts/vscode.sh

@@ -10,10 +10,10 @@ from pathlib import Path
 from outlive import __version__
 from outlive.cli.help.examples import examples_of
 from outlive.cli.help.man_page import man_page
-from outlive.cli.program import PROGRAM, Group, parameters_of
+from outlive.cli.program import NAME, Group, parameters_of, program
 
 
-def pages(group: Group = PROGRAM, path: str = PROGRAM.name) -> Iterator[tuple[str, str]]:
+def pages(group: Group, path: str = NAME) -> Iterator[tuple[str, str]]:
     """Yield the file name and the text of each page: of the program, of its groups, of every verb."""
     verbs = [(one.name, one.about) for one in group.verbs]
     yield (
@@ -42,7 +42,7 @@ def _file(path: str) -> str:
 def main(folder: Path) -> None:
     """Write all pages into a folder, which is made."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in pages():
+    for name, text in pages(program()):
         (folder / name).write_text(text)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Add Ray to .venv, which tests/ray leases places from (pip, 285 MB installed). It is apart from the rest since it is larger than that.
+# Add Ray to .venv, which tests/extensions/ray leases places from (pip, 285 MB installed). It is apart from the rest since it is larger than that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${VENV:-.venv}/bin/python

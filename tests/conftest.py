@@ -14,7 +14,7 @@ from hypothesis import settings
 
 # The mark comes first: the fixtures import it, and pytest looks into a plugin's assertions when it imports
 # that itself.
-pytest_plugins = ["tests.support.run_mark", "tests.support.fixtures", "tests.ray.shared_cluster"]
+pytest_plugins = ["tests.support.run_mark", "tests.support.fixtures", "tests.extensions.ray.shared_cluster"]
 
 
 # How long an example takes says more about the machine than about the code.

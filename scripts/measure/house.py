@@ -31,7 +31,7 @@ VERBS = ("relabel", "close_output", "resize")
 MEMBERS = ("output_lost", "lost_bytes")
 # Where the parts lie that are to become folders of their own below `extensions`: everything else is the core.
 EXTENSIONS: Mapping[str, tuple[str, ...]] = {
-    "bridge": ("frontends/bridge/", "protocols/bridge/"),
+    "bridge": ("extensions/bridge/",),
     "copying": ("cli/files/", "client/files/"),
     "docker": (
         "backends/docker/",
@@ -51,14 +51,11 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "engine/machines/",
         "engine/processes/known_nodes.py",
         "extensions/fleet/",
-        "frontends/joined/",
         "operations/nodes.py",
         "placement/",
-        "protocols/joined.py",
-        "server/access/node_entrance.py",
         "store/machines/",
     ),
-    "hosts": ("cli/machine/hosts/", "cli/machine/install.py", "protocols/mcp/hosts.py"),
+    "hosts": ("extensions/hosts/",),
     "observe": (
         "cli/machine/telemetry_probe.py",
         "config/notify_settings.py",
@@ -68,7 +65,7 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "observability/telemetry/",
         "store/owed_notices.py",
     ),
-    "ray": ("protocols/lease_messages.py", "ray_"),
+    "ray": ("extensions/ray/",),
     "services": (
         "cli/logs/service_logs.py",
         "cli/services/",

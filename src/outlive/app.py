@@ -26,8 +26,8 @@ from outlive.docker_mode import remove_when_closed
 from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
 from outlive.execution import engine_and_containers
-from outlive.frontends.bridge import BRIDGE_PATH, BridgeFrontend
-from outlive.frontends.joined.frontend import JoinedFrontend
+from outlive.extensions.contract import extensions, load
+from outlive.extensions.server_part import Built, Given, ServerPart
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.mcp.http.door import PATHS as MCP_PATHS
@@ -51,13 +51,10 @@ from outlive.observability.notify.notice import NoticeChannel
 from outlive.observability.notify.notice_sender import NoticeSender
 from outlive.observability.notify.webhook import Webhook
 from outlive.observability.process_log import ProcessLog, logged_kinds
-from outlive.policy.access import Access, Scope
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
-from outlive.protocols.joined import NODE_PATH
 from outlive.server.access.authenticator import Authenticator, TokenBook
 from outlive.server.access.guard import Guard, Names
-from outlive.server.access.node_entrance import NodeEntrance
 from outlive.server.access.peers import Peers
 from outlive.server.error_formats import ErrorFormats
 from outlive.server.http.boundary import AuditedErrors, ErrorBoundary
@@ -107,9 +104,14 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        self._joined = JoinedFrontend(layout, max_message_bytes=settings.max_message_bytes)
-        engine, self._containers = engine_and_containers(
-            settings, layout, working_folder=working_folder, redactor=redactor, joined=self._joined.nodes
+        given = Given(settings=settings, layout=layout, ports=ports, environ=os.environ)
+        self._parts: list[ServerPart] = [load(one.server)(given) for one in extensions() if one.server]
+        engine, routing, self._containers = engine_and_containers(
+            settings,
+            layout,
+            working_folder=working_folder,
+            redactor=redactor,
+            parts=self._parts,
         )
         self._engine = engine
         engine.reports.show_settings(effective)
@@ -127,7 +129,6 @@ class Application:
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
             terminals=terminals,
         )
-        self._joined.stand_before(engine.nodes, self._jsonrpc)
         self._terminal = TerminalFrontend(engine, take=self._take)
         self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings))
         self._rest = RestFrontend(
@@ -137,12 +138,20 @@ class Application:
         )
         own_uid = os.getuid()
         self._peers = Peers(layout, own_uid=own_uid, living=engine.queries.may_live)
-        self._bridge_port = ports.get("bridge")
-        self._bridge = self._bridge_door(settings, layout, own_uid)
+        built = Built(
+            engine=engine,
+            routing=routing,
+            terminals=terminals,
+            sessions=self._jsonrpc,
+            peers=self._peers,
+            take=self._take,
+        )
+        for part in self._parts:
+            part.join(built)
         self._web = WebFrontend(
             layout,
             address=local_address(ports, settings.host, has_tls=bool(settings.tls_cert)),
-            front=JsonDocument(_describe, headers=((b"vary", b"accept"),)),
+            front=JsonDocument(self._describe, headers=((b"vary", b"accept"),)),
             events=engine.events,
         )
         self.routes = self._all_routes()
@@ -155,23 +164,11 @@ class Application:
             self._tokens,
             own_uid=own_uid,
             api_key=settings.mcp_api_key,
-            bridge_paths=frozenset({BRIDGE_PATH}),
+            bridge_paths=frozenset().union(*(part.token_paths for part in self._parts)),
             offering_paths=(TERMINAL_PATH, JSONRPC_PATH),
             origins=frozenset(settings.allow_origin),
             hello_paths=frozenset() if settings.hello_off else frozenset(MCP_PATHS),
-            nodes=NodeEntrance(NODE_PATH, self._engine.nodes.keys.name_of),
-        )
-
-    def _bridge_door(self, settings: Settings, layout: Layout, own_uid: int) -> BridgeFrontend:
-        return BridgeFrontend(
-            self._engine,
-            self.terminals,
-            settings,
-            path=layout.bridge,
-            port=self._bridge_port,
-            own=Access(principal=f"uid:{own_uid}", scope=Scope.RUN),
-            peers=self._peers,
-            take=self._take,
+            entrances=[part.entrance for part in self._parts if part.entrance is not None],
         )
 
     def _guarded(self, settings: Settings, entry: Authenticator) -> ASGIApp:
@@ -181,7 +178,7 @@ class Application:
         return Guard(
             Timed(
                 RateLimiter(
-                    ErrorBoundary(_router(self.routes, self._bridge_port), dialects),
+                    ErrorBoundary(_router(self.routes, self._parts), dialects),
                     self._take,
                     free_paths=frozenset({HEALTH_PATH, *PROBE_PATHS}),
                     answer=dialects,
@@ -201,11 +198,10 @@ class Application:
             *self._web.routes(),
             health_route(self._health),
             *self._jsonrpc.routes(),
-            *self._joined.routes(),
             *self._terminal.routes(),
             *self._mcp.routes(),
             *self._rest.routes(),
-            *self._bridge.routes(),
+            *(route for part in self._parts for route in part.routes()),
             Route("/metrics", self._show_metrics, methods=["GET"]),
         ]
 
@@ -265,10 +261,10 @@ class Application:
                     )
                 )
             await self._stack.enter_async_context(self._jsonrpc)
-            await self._stack.enter_async_context(self._joined)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
-            await self._stack.enter_async_context(self._bridge)
+            for part in self._parts:
+                await self._stack.enter_async_context(part)
             await self._stack.enter_async_context(self._web)
         except BaseException:
             await self._stack.aclose()
@@ -298,7 +294,8 @@ class Application:
         """End what clients merely keep open, before the server waits for its connections to end."""
         self._mcp.hang_up()
         self._rest.hang_up()
-        self._joined.hang_up()
+        for part in self._parts:
+            part.hang_up()
 
     async def stop_processes(self) -> None:
         """End every process (TERM, grace period, KILL) and wait until all have ended, or patience has."""
@@ -337,26 +334,25 @@ class Application:
             "uptime_s": round(time.monotonic() - self._begun, 3),
             "processes": self.living_count,
             "connections": self._jsonrpc.open_count + self._terminal.open_count,
-            "extensions": self._bridge.open_count,
+            **{name: value for part in self._parts for name, value in part.health().items()},
         }
 
-
-def _describe() -> dict[str, object]:
-    return {
-        "name": "outlive",
-        "version": __version__,
-        "about": "Runs commands that outlive their caller.",
-        "endpoints": {
-            "jsonrpc": JSONRPC_PATH,
-            "terminal": TERMINAL_PATH,
-            "mcp": MCP_PATHS[0],
-            "rest": REST_PATH,
-            "bridge": BRIDGE_PATH,
-            "docs": DOCS_PATH,
-            "health": HEALTH_PATH,
-            "metrics": "/metrics",
-        },
-    }
+    def _describe(self) -> dict[str, object]:
+        return {
+            "name": "outlive",
+            "version": __version__,
+            "about": "Runs commands that outlive their caller.",
+            "endpoints": {
+                "jsonrpc": JSONRPC_PATH,
+                "terminal": TERMINAL_PATH,
+                "mcp": MCP_PATHS[0],
+                "rest": REST_PATH,
+                **{name: path for part in self._parts for name, path in part.endpoints.items()},
+                "docs": DOCS_PATH,
+                "health": HEALTH_PATH,
+                "metrics": "/metrics",
+            },
+        }
 
 
 def _names(settings: Settings) -> Names:
@@ -366,12 +362,10 @@ def _names(settings: Settings) -> Names:
     return Names(found)
 
 
-def _router(routes: Iterable[BaseRoute], bridge_port: int | None) -> Router:
+def _router(routes: Iterable[BaseRoute], parts: Iterable[ServerPart]) -> Router:
     known = list(routes)
-    bridge = "VS Code's extensions dial another port, which --bridge-port opens."
-    if bridge_port is not None:
-        bridge = f"VS Code's extensions dial port {bridge_port}."
-    return Router(known, default=unknown_path(known, sockets=bridge), redirect_slashes=False)
+    hints = " ".join(hint for part in parts if (hint := part.socket_hint))
+    return Router(known, default=unknown_path(known, sockets=hints), redirect_slashes=False)
 
 
 def redactor_of(settings: Settings) -> Redactor:

@@ -4,7 +4,7 @@ Built from settings, for `app`.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from outlive.backends.docker.api import check_host, docker_host
 from outlive.backends.docker.containers import Containers
@@ -25,27 +25,28 @@ from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.docker_mode import docker_containers, living_containers
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
-from outlive.extensions.fleet.routes import FleetRoutes
-from outlive.frontends.joined.lanes import JoinedNodes
-from outlive.kernel.folder_identity import claim_folder
+from outlive.extensions.server_part import ServerPart
 from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
-from outlive.placement.leased import LeasedPlacement
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
 
 
 def engine_and_containers(
-    settings: Settings, layout: Layout, *, working_folder: str, redactor: Redactor, joined: JoinedNodes
-) -> tuple[Engine, Containers]:
-    """Return the engine, and what its containers are made by; neither is open.
+    settings: Settings,
+    layout: Layout,
+    *,
+    working_folder: str,
+    redactor: Redactor,
+    parts: Sequence[ServerPart],
+) -> tuple[Engine, Routing, Containers]:
+    """Return the engine, the places where commands run, and what containers are made by; none is open.
 
-    `joined` has the nodes that dial in.
+    `parts` are the extensions'.
 
     Raises:
-        ConfigInvalid: The file of the nodes' tokens cannot be used, or commands that name no place could run
-        nowhere.
+        ConfigInvalid: Commands that name no place could run nowhere.
         StartFailed: `docker_unavailable`: they are to run in containers of a daemon that is not on this
         machine.
     """
@@ -56,8 +57,9 @@ def engine_and_containers(
     def located(process_id: ProcessId) -> Location:
         return engine.queries.location_of(process_id)
 
-    routes = FleetRoutes(settings, layout, joined)
-    _check_place(settings, routes.backends)
+    local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
+    places = {name: route for part in parts for name, route in part.backends(local).items()}
+    _check_place(settings, places)
     own = (
         *own_files(os.environ, working_folder=working_folder),
         *(path for path in (settings.node_tokens, settings.tls_key) if path),
@@ -66,13 +68,12 @@ def engine_and_containers(
     told = engine_settings(
         settings, layout.root, environment=os.environ, working_folder=working_folder, redactor=redactor
     )
-    local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    routing = routes.routing = Routing(
+    routing = Routing(
         {
             # The one table of places: name, kind, and the backend that serves it.
             LOCAL: Route(kind="local", backend=local),
             DOCKER: Route(kind="container", backend=local, ready=containers.ready),
-            **{name: Route(kind="node", backend=node) for name, node in routes.backends.items()},
+            **places,
         },
         located=located,
     )
@@ -89,31 +90,29 @@ def engine_and_containers(
             gpus=machine_gpus(gpu_milli=this_machine.capacity.gpu_milli),
             own_files=own,
         ),
-        placement=_placement(settings, layout, this_machine),
-        routes=routes,
+        placement=_placement(settings, parts, this_machine),
+        routes=next((part.nodes for part in parts if part.nodes is not None), None),
         backend=routing,
     )
-    return engine, containers
+    return engine, routing, containers
 
 
-def _placement(settings: Settings, layout: Layout, this_machine: FleetNode) -> Placement:
+def _placement(settings: Settings, parts: Sequence[ServerPart], this_machine: FleetNode) -> Placement:
     """Return what gives places out.
 
     Raises:
-        ConfigInvalid: Ray is not installed.
+        ConfigInvalid: It is unknown, or a package for it is missing.
     """
     if settings.placement == "static":
         return StaticPlacement([this_machine])
-    from outlive.ray_placement import RayDriver, check_ray  # noqa: PLC0415 - few servers have a use for it
-
-    check_ray()
-    driver = RayDriver(
-        address=settings.ray_address,
-        owner=claim_folder(layout),
-        log_file=f"{layout.root}/ray.log",
+    for part in parts:
+        if (found := part.placement(this_machine)) is not None:
+            return found
+    raise ConfigInvalid(
+        "config_invalid",
+        f"--placement {settings.placement[:40]!r}: no extension gives places out under this name.",
+        hint="--placement static, or ray (outlive[ray]).",
     )
-    # This machine takes nothing as itself: with a raylet it is one of Ray's nodes.
-    return LeasedPlacement(FleetNode(name=LOCAL, capacity=Amounts()), driver)
 
 
 def _this_machine(settings: Settings) -> FleetNode:
@@ -132,7 +131,7 @@ def _this_machine(settings: Settings) -> FleetNode:
     )
 
 
-def _check_place(settings: Settings, nodes: Collection[str]) -> None:
+def _check_place(settings: Settings, places: Collection[str]) -> None:
     """Refuse at the start what every command would be refused for later."""
     if settings.backend == DOCKER:
         check_host(docker_host(os.environ))
@@ -142,7 +141,7 @@ def _check_place(settings: Settings, nodes: Collection[str]) -> None:
                 "Commands are to run in containers (--backend docker, USE_DOCKER), but no image is named.",
                 hint="Name one: --image debian:12, or OUTLIVE_DOCKER_IMAGE=debian:12.",
             )
-    if settings.backend not in {LOCAL, DOCKER, ANY, *nodes}:
+    if settings.backend not in {LOCAL, DOCKER, ANY, *places}:
         raise ConfigInvalid(
             "config_invalid",
             (

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine.hosts.editor import FormatName, NotEditable
-from outlive.cli.machine.hosts.entry import editor_of
 from outlive.client.messages import read_frame
 from outlive.client.runtime import refused
 from outlive.core.errors import OutliveError
@@ -20,9 +18,11 @@ from outlive.core.layout import Layout
 from outlive.core.location import ContainerPlan
 from outlive.discovery.ownership import Ownership
 from outlive.engine.starts.standing_file import StandingFile
+from outlive.extensions.fleet.joined.messages import read_for_gateway, read_for_node
+from outlive.extensions.hosts.editor import FormatName, NotEditable
+from outlive.extensions.hosts.entry import editor_of
 from outlive.observability.telemetry.command_span import decode_span
 from outlive.policy.access import decode_tokens
-from outlive.protocols.joined import read_for_gateway, read_for_node
 from outlive.protocols.keeper import decode_message, decode_spec
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.store.audit.audit_chain import AuditKey, read_line

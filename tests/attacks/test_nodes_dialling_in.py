@@ -13,7 +13,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from outlive.client import Client
 from outlive.core.layout import Layout
-from outlive.frontends.joined.gateways import gateway_name, node_url
+from outlive.extensions.fleet.joined.gateways import gateway_name, node_url
 from outlive.kernel.folder_identity import claim_folder
 from tests.attacks.attacking import Requests, create_token
 from tests.remote.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of

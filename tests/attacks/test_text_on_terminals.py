@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.operator.audit import trail_of
-from outlive.cli.program import PROGRAM, Verb
+from outlive.cli.program import Verb, program
 from outlive.core.layout import Layout
 from outlive.store.token_file import TokenFile
 from tests.attacks.hostile_texts import HOSTILE, obeyed
@@ -24,7 +24,7 @@ from tests.support.server import OutliveServer
 pytestmark = pytest.mark.promise("A.terminal")
 
 _POISON, _NONE = "tests.attacks.hostile_texts:poison", "tests.attacks.hostile_texts:none"
-_VERBS = verbs_of(PROGRAM)
+_VERBS = verbs_of(program())
 _FOLDER_NAME = HOSTILE.replace("/", "")  # of a folder or a file
 # Each verb that asks a server, with answers that are hostile. `web` and the service `job` live, `old` has
 # ended, `FIRST` to `THIRD` live until they are ended here, `shell` is a terminal.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.config import OPTIONS, resolve
+from outlive.config import all_options, resolve
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import VARIABLE
 from outlive.discovery.config_files import PROJECT_FILE, read_config_files
@@ -126,4 +126,4 @@ def test_the_folder_is_the_same_where_the_settings_are_not_asked(
 
 
 def test_the_variable_of_the_folder_is_the_options_own() -> None:
-    assert [one.env for one in OPTIONS if one.name == "state_dir"] == [(VARIABLE,)]
+    assert [one.env for one in all_options() if one.name == "state_dir"] == [(VARIABLE,)]

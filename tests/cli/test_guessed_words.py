@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.help.aliases import ALIASES, FLAGS, SUGGESTIONS, of_screen, suggestion, translated
-from outlive.cli.program import PROGRAM, Verb, parameters_of
+from outlive.cli.program import Verb, parameters_of, program
 from outlive.client import Client, OutliveError
 from tests.cli.forked_calls import forked_calls
 from tests.cli.guessed_words import FIRST_OF_HELP, GUESSES, Guess
@@ -102,7 +102,7 @@ def test_the_list_is_of_many_programs_and_of_lines_that_differ() -> None:
 
 
 def test_no_alias_hides_a_verb_and_each_stands_for_one() -> None:
-    verbs = {one.name for one in PROGRAM.verbs}
+    verbs = {one.name for one in program().verbs}
     assert not verbs & (ALIASES.keys() | SUGGESTIONS.keys())
     assert {words[0] for words in ALIASES.values()} <= verbs
     assert not ALIASES.keys() & SUGGESTIONS.keys()
@@ -110,7 +110,7 @@ def test_no_alias_hides_a_verb_and_each_stands_for_one() -> None:
 
 @pytest.mark.promise("C.guessed")
 def test_no_mistyped_word_is_answered_with_what_ends_or_removes_something() -> None:
-    verbs = [one.name for one in PROGRAM.verbs]
+    verbs = [one.name for one in program().verbs]
     for word in (
         "top",
         "tpo",
@@ -137,15 +137,15 @@ def test_no_mistyped_word_is_answered_with_what_ends_or_removes_something() -> N
 @pytest.mark.parametrize("word", ["logger", "bind-kez", "list-timer", "pstree", "sea", "waitpid", "ip"])
 def test_a_word_that_is_no_slip_of_a_verb_gets_no_guess(word: str) -> None:
     """Issue 38, 4: "did you mean" was said of `logout` and `bind-key`."""
-    assert suggestion([word], [one.name for one in PROGRAM.verbs]) == ""
+    assert suggestion([word], [one.name for one in program().verbs]) == ""
 
 
 def test_what_is_said_of_a_flag_is_about_a_verb_that_lacks_it() -> None:
     """Issue 38, 4: the hint for `run -u` was given to tmux's -u."""
-    actions = {one.name: one.action for one in PROGRAM.verbs if isinstance(one, Verb)}
+    actions = {one.name: one.action for one in program().verbs if isinstance(one, Verb)}
     assert FLAGS.keys() <= {"", *actions}
     for verb, hints in FLAGS.items():
-        parameters = actions[verb].parameters if verb else parameters_of(PROGRAM)
+        parameters = actions[verb].parameters if verb else parameters_of(program())
         assert not hints.keys() & {flag for one in parameters for flag in (*one.flags, *one.other_flags)}
 
 

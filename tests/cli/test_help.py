@@ -11,7 +11,7 @@ import pytest
 from outlive.cli.help.examples import EXAMPLES
 from outlive.cli.help.help_page import group_page
 from outlive.cli.parser import parse
-from outlive.cli.program import PROGRAM, Group
+from outlive.cli.program import Group, program
 from outlive.core.errors import SLUGS
 from outlive.core.hints import worded
 from scripts.manpages import main, pages
@@ -32,15 +32,15 @@ _WORDS_OF_OTHERS = (
 )
 
 
-_VERBS = verbs_of(PROGRAM)
+_VERBS = verbs_of(program())
 
 
 def test_the_help_fits_a_screen_and_groups_every_verb_by_task() -> None:
     shown = run("--help").stdout
     assert len(shown.splitlines()) <= _SCREEN
     assert all(len(line) <= 78 for line in shown.splitlines())
-    listed = [name for _, names in PROGRAM.topics for name in names.split()]
-    assert sorted(listed) == sorted(one.name for one in PROGRAM.verbs)
+    listed = [name for _, names in program().topics for name in names.split()]
+    assert sorted(listed) == sorted(one.name for one in program().verbs)
     assert "Every day:" in shown
     assert "Others" not in shown
 
@@ -52,7 +52,7 @@ def test_a_verb_of_no_topic_is_shown_all_the_same() -> None:
 
 
 def test_no_sentence_of_a_list_of_verbs_is_cut_off() -> None:
-    groups = [[], *([one.name] for one in PROGRAM.verbs if isinstance(one, Group))]
+    groups = [[], *([one.name] for one in program().verbs if isinstance(one, Group))]
     for words in groups:
         assert "..." not in run(*words, "--help").stdout.replace("[ARGS]...", ""), words
 
@@ -87,7 +87,7 @@ def test_every_error_says_in_the_words_of_the_command_line_what_to_do(slug: str)
 
 def test_manual_pages_are_made_of_the_same_declarations(tmp_path: Path) -> None:
     main(tmp_path)
-    assert {one.name for one in tmp_path.iterdir()} == {name for name, _ in pages()}
+    assert {one.name for one in tmp_path.iterdir()} == {name for name, _ in pages(program())}
     text = (tmp_path / "outlive-logs.1").read_text()
     assert "outlive \\-\\-tail" not in text
     assert ".B \\-f, \\-\\-follow" in text

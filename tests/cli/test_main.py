@@ -9,7 +9,7 @@ from outlive import __version__
 from outlive.cli.main import refusal
 from outlive.cli.runner import run_program
 from outlive.cli.server import serve as serve_verb
-from outlive.config import OPTIONS
+from outlive.config import all_options
 from tests.cli.launching import run
 from tests.support.server import outlive_command
 
@@ -45,7 +45,7 @@ def test_every_verb_explains_itself(words: list[str], said: str) -> None:
 
 def test_the_help_of_serve_lists_every_option_with_its_environment() -> None:
     answer = run("serve", "--help", env=_WIDE).stdout
-    for option in OPTIONS:
+    for option in all_options():
         assert option.flag in answer
         assert option.env[0] in answer
 

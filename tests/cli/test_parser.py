@@ -23,7 +23,7 @@ from outlive.cli.parameters import (
     switch,
 )
 from outlive.cli.parser import HelpAsked, parse
-from outlive.cli.program import PROGRAM, Group, Verb
+from outlive.cli.program import Group, Verb, program
 from outlive.cli.runner import run_program
 from outlive.operations.schemas import arguments_schema, member_names
 from outlive.operations.start import RunOptions, StartOptions
@@ -152,7 +152,7 @@ def _clashes(parameters: tuple[Parameter, ...]) -> set[str]:
 
 
 def test_every_verb_of_the_table_is_there_and_declares_each_flag_once() -> None:
-    actions = _actions(PROGRAM)
+    actions = _actions(program())
     assert len(actions) > 40
     for path, action in actions:
         names = [one.name for one in action.parameters]
@@ -173,7 +173,7 @@ def test_flags_of_a_start_say_what_every_frontend_says() -> None:
     What is no flag is named here.
     """
     declared = arguments_schema(StartOptions)["properties"]
-    flags = {one.name.removesuffix("_s"): one for one in PROGRAM.find("run").action.parameters}  # type: ignore[union-attr]
+    flags = {one.name.removesuffix("_s"): one for one in program().find("run").action.parameters}  # type: ignore[union-attr]
     # Of these the command line means something else: it has a folder and an environment of its own.
     own = {"cwd", "env", "pty"}
     derived = (set(flags) & set(declared)) - own

@@ -13,7 +13,7 @@ import pytest
 
 from outlive.cli.parameters import Parameter, UsageError
 from outlive.cli.parser import parse
-from outlive.cli.program import PROGRAM, TOP_PARAMETERS, Group
+from outlive.cli.program import TOP_PARAMETERS, Group, program
 from outlive.client.link import is_passing
 from outlive.core.errors import SLUGS, ProcessNotFound, error_from_slug
 from tests.cli.answering import AnsweringServer
@@ -21,7 +21,7 @@ from tests.cli.forked_calls import Called, ForkedCalls, forked_calls, verbs_of
 from tests.support.door_words import FOREIGN
 from tests.support.server import OutliveServer
 
-_VERBS = verbs_of(PROGRAM)
+_VERBS = verbs_of(program())
 # What is run of each verb that asks the server: `web` and the service `job` live, `old` has ended.
 _CALLS = {
     "run": "run -- true",
@@ -199,7 +199,7 @@ def _faults(verb: str, slug: str, done: Called, *, is_looking: bool) -> Iterator
 def _unknown_commands(hint: str) -> Iterator[str]:
     for line in re.findall(r"`outlive ([^`]*)`", hint):
         words = [_MADE_UP.get(word, word) for word in shlex.split(line)]
-        group: Group = PROGRAM
+        group: Group = program()
         found = None
         while words and (found := group.find(words[0])) is not None:
             words = words[1:]

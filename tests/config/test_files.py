@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.config import OPTIONS, ConfigFile, Origin, resolve
+from outlive.config import ConfigFile, Origin, all_options, resolve
 from outlive.config.resolution import is_tighter
 from outlive.core.errors import ConfigInvalid
 
 _HOME = {"HOME": "/ann"}
-_KEYS = [option.key for option in OPTIONS]
+_KEYS = [option.key for option in all_options()]
 
 
 def _user(text: str) -> ConfigFile:
@@ -144,7 +144,7 @@ def test_a_flag_may_loosen_what_a_project_tightened() -> None:
 
 def test_only_the_options_that_are_looked_at_can_be_wrong() -> None:
     """A bad limit must not keep anybody from stopping the keeper."""
-    options = [option for option in OPTIONS if option.name == "state_dir"]
+    options = [option for option in all_options() if option.name == "state_dir"]
     environ = _HOME | {"MAX_SESSIONS": "many"}
     files = [_user('state_dir = "/s"\nmax_connections = "many"')]
     resolution = resolve({}, environ, working_folder="/", files=files, options=options)
@@ -173,5 +173,5 @@ def test_whatever_a_file_contains_it_is_read_or_refused(text: str, kind: str) ->
 
 
 def test_keys_are_the_flags_with_underscores_and_unique() -> None:
-    assert len(set(_KEYS)) == len(OPTIONS)
+    assert len(set(_KEYS)) == len(all_options())
     assert "jsonrpc_port" in _KEYS

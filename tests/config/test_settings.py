@@ -7,9 +7,10 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from outlive.config import OPTIONS, Settings, misspelt_names, resolve
+from outlive.config import Settings, all_options, misspelt_names, resolve
 from outlive.config.reference import render_reference
 from outlive.core.errors import ConfigInvalid
+from outlive.extensions.contract import extensions, load
 
 _HOME = {"HOME": "/ann"}
 
@@ -95,11 +96,17 @@ def test_what_is_no_address_is_refused_with_a_reason() -> None:
 
 
 def test_every_option_is_described_once_and_completely() -> None:
-    hints = get_type_hints(Settings)
-    assert [option.name for option in OPTIONS] == [entry.name for entry in dataclasses.fields(Settings)]
-    for names in ([option.flag for option in OPTIONS], [name for option in OPTIONS for name in option.env]):
+    tables = (Settings, *(load(one.options) for one in extensions() if one.options))
+    hints = {name: hint for table in tables for name, hint in get_type_hints(table).items()}
+    declared = [entry.name for table in tables for entry in dataclasses.fields(table) if entry.metadata]
+    assert [option.name for option in all_options()] == declared
+    assert len(declared) == len(set(declared))
+    for names in (
+        [option.flag for option in all_options()],
+        [name for option in all_options() for name in option.env],
+    ):
         assert len(names) == len(set(names))
-    for option in OPTIONS:
+    for option in all_options():
         assert option.sentence.endswith((".", ")."))
         assert option.flag == option.flag.lower()
         assert option.example

@@ -11,7 +11,7 @@ import pytest
 
 from tests.contract.places import PLACES, Asker, Place, open_place
 from tests.docker.conftest import docker_host
-from tests.ray.cluster import RayCluster
+from tests.extensions.ray.cluster import RayCluster
 
 
 @pytest.fixture(scope="session", params=PLACES)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from outlive.client import Client
-from tests.ray.cluster import RayCluster
+from tests.extensions.ray.cluster import RayCluster
 from tests.remote.pairs import a_token, wait_until
 from tests.support.server import OutliveServer
 

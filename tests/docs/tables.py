@@ -2,7 +2,7 @@
 `python -m tests.docs.tables` writes them anew.
 """
 
-from outlive.config import OPTIONS
+from outlive.config import all_options
 from outlive.core.errors import SLUGS
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from outlive.protocols.mcp.hosts import HOSTS, NO_LIMIT_S, McpHost
@@ -61,7 +61,7 @@ def _errors() -> str:
 
 def _options() -> str:
     rows = []
-    for option in OPTIONS:
+    for option in all_options():
         flag = option.flag if option.is_switch else f"{option.flag} {option.kind.upper()}"
         environment = ", ".join(f"`{name}`" for name in option.env)
         rows.append(

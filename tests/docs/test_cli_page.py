@@ -9,9 +9,9 @@ import pytest
 
 from outlive.cli.completion import complete_words
 from outlive.cli.machine.completion_scripts import SHELLS, script_path
-from outlive.cli.machine.hosts.entry import config_path
-from outlive.cli.machine.hosts.table import HOSTS
 from outlive.client import Client, InvalidState
+from outlive.extensions.hosts.entry import config_path
+from outlive.extensions.hosts.table import HOSTS
 from tests.cli.launching import run
 from tests.docs.pages import page, section, table_rows, words
 from tests.support.server import OutliveServer, run_outlive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from outlive.config import OPTIONS
+from outlive.config import all_options
 from outlive.core.layout import Layout
 from outlive.keeper.supervisor import lifecycle as presence
 from outlive.kernel.state_files import read_end
@@ -81,7 +81,7 @@ async def test_every_file_of_the_state_folder_is_told(own: OutliveServer) -> Non
 
 
 def test_flags_and_numbers_of_the_page_are_real() -> None:
-    flags = {option.flag for option in OPTIONS} | {"--json", "--kill", "--dry-run", "--system"}
+    flags = {option.flag for option in all_options()} | {"--json", "--kill", "--dry-run", "--system"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", _TEXT)) <= flags
     assert presence._IDLE_S == 10
     assert "connected for 10 s" in _TEXT

@@ -21,7 +21,8 @@ from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.execution import engine_and_containers
 from outlive.extensions.fleet.backend import RemoteBackend
-from outlive.frontends.joined.lanes import JoinedNodes
+from outlive.extensions.fleet.part import FleetPart
+from outlive.extensions.server_part import Given
 from outlive.operations.nodes import NodeAdd, NodeJoin, NodeRemoval, NodeRequest
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
@@ -171,10 +172,12 @@ async def test_a_node_that_could_not_be_opened_is_opened_when_it_is_added_again(
     monkeypatch.setattr(RemoteBackend, "open", fails_once)
     layout = own_house.layout
     settings = resolve({"state_dir": layout.root}, {}, working_folder="/").settings
+    given = Given(settings=settings, layout=layout, ports={}, environ={})
+    part = await asyncio.to_thread(FleetPart, given)
     make = partial(
-        engine_and_containers, settings, layout, working_folder="/", redactor=Redactor(), joined=JoinedNodes()
+        engine_and_containers, settings, layout, working_folder="/", redactor=Redactor(), parts=[part]
     )
-    engine, _ = await asyncio.to_thread(make)
+    engine, part._routes.routing, _ = await asyncio.to_thread(make)
     with ServerLock(layout):
         async with engine:
             with pytest.raises(OSError, match="Input/output"):

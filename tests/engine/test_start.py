@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from outlive.config import OPTIONS, resolve
+from outlive.config import all_options, resolve
 from outlive.core.command import Command
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError, ProcessNotFound, StartFailed
@@ -102,7 +102,7 @@ async def test_a_command_sees_a_clean_environment(shared_house: House) -> None:
 
 
 _OF_THE_SERVER = (
-    *(name for option in OPTIONS for name in option.env),
+    *(name for option in all_options() for name in option.env),
     "RAY_AUTH_TOKEN",
     "RAY_TLS_SERVER_KEY",
     "OTEL_EXPORTER_OTLP_HEADERS",

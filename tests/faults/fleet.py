@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from outlive.client import Client
+from tests.extensions.ray.cluster import RayCluster
 from tests.keeper.client import until
 from tests.keeper.house import House
-from tests.ray.cluster import RayCluster
 from tests.remote.pairs import PROXY_HOST, Proxy, a_token
 from tests.support.server import OutliveServer
 

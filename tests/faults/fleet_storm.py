@@ -23,6 +23,7 @@ from pathlib import Path
 
 import anyio
 
+from tests.extensions.ray.cluster import RayCluster, driver_of
 from tests.faults.fleet import NODES, StormFleet
 from tests.faults.fleet_verdict import begun_at, check_starts, check_turns
 from tests.faults.judging import Report, check_audit, check_logs, leaks
@@ -32,7 +33,6 @@ from tests.faults.turns import Look
 from tests.faults.viewers import Viewer
 from tests.keeper.client import new_id, until
 from tests.keeper.house import House
-from tests.ray.cluster import RayCluster, driver_of
 from tests.support.processes import end, is_alive, with_cmdline
 
 # What each command needs: a small part of a processor, so that a machine of two runs many. Raylets of two

@@ -13,13 +13,13 @@ import pytest
 
 from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import ask_offers
+from tests.extensions.ray.cluster import skip_or_fail_without_ray
 from tests.faults.disk_storm import WEATHERS, disk_storm
 from tests.faults.fleet_storm import LINKS, fleet_storm, storm_cluster
 from tests.faults.server_storm import container_storm, server_storm
 from tests.faults.service_storm import service_storm
 from tests.faults.storm import storm
 from tests.keeper.house import shim_program
-from tests.ray.cluster import skip_or_fail_without_ray
 from tests.support.dockerd import Dockerd
 
 

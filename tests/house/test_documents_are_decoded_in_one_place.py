@@ -19,14 +19,14 @@ _DECODERS = {
 # Decoders of C, which make typed values and stop at a depth of their own; the doors bound the bytes.
 _TYPED = {
     "operations/requests.py": "parameters of a message; a RecursionError is a refusal",
-    "protocols/bridge/answers.py": "typed answers; a RecursionError is a refusal",
+    "extensions/bridge/answers.py": "typed answers; a RecursionError is a refusal",
     "protocols/jsonrpc/requests.py": "the members stay undecoded; a RecursionError is a refusal",
     "protocols/terminal_messages.py": "typed messages; a RecursionError is a refusal",
 }
 _OTHERS = {
     "core/documents.py": "the decoder",
-    "cli/machine/hosts/json_text.py": "reads at positions of a text whose bounds were checked",
-    "cli/machine/hosts/yaml_text.py": "checks the bounds by the parser's events",
+    "extensions/hosts/json_text.py": "reads at positions of a text whose bounds were checked",
+    "extensions/hosts/yaml_text.py": "checks the bounds by the parser's events",
     "engine/reports.py": "what our own program has printed, typed",
 }
 
@@ -55,7 +55,10 @@ def test_no_module_decodes_by_itself() -> None:
         if isinstance(node, ast.Call) and _is_bare(node)
     }
     # Decoders that are made once, and given checked text where they are called.
-    assert found - {"protocols/joined.py", "protocols/lease_messages.py"} == {*_TYPED, *_OTHERS}
+    assert found - {"extensions/fleet/joined/messages.py", "extensions/ray/lease_messages.py"} == {
+        *_TYPED,
+        *_OTHERS,
+    }
 
 
 def test_no_module_takes_a_decoder_out_of_its_library() -> None:

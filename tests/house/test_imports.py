@@ -4,6 +4,7 @@ The contracts are in pyproject.toml; this file runs them and adds what they cann
 imports as an allow list, and no circles anywhere.
 """
 
+import copy
 import re
 import subprocess
 import sys
@@ -92,7 +93,9 @@ def test_no_two_modules_import_each_other_however_far_around() -> None:
 
 
 def test_no_two_packages_import_each_other() -> None:
-    graph = _graph()
+    graph = copy.deepcopy(_graph())
+    for module in ("contract", "server_part"):  # they know no extension, and stand below what asks for them
+        graph.remove_module(f"outlive.extensions.{module}")
     circles = {
         package: breakers
         for package in sorted(graph.modules)

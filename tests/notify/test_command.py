@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import shutil
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,19 @@ async def test_a_caller_that_names_a_program_is_refused(serve: ServerFactory, tm
 
 def _settings(text: str) -> tuple[str, ...]:
     return resolve({"notify_command": text}, {"HOME": "/ann"}, working_folder="/").settings.notify_command
+
+
+async def test_a_cancel_is_not_lost_when_the_helper_ends_at_that_instant() -> None:
+    """A server that stops waits for the task; `asyncio.wait_for` of Python 3.11 would have it go on."""
+    for turns in range(8):  # of the event loop, between which everything that ends the wait happens
+        runner = await asyncio.create_subprocess_exec("true", stdin=PIPE)
+        await runner.wait()
+        letting_go = asyncio.create_task(command_module._let_go(runner))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if letting_go.cancel():
+            await asyncio.wait({letting_go})
+            assert letting_go.cancelled(), turns
 
 
 def test_words_are_split_as_a_shell_splits_them_and_a_list_of_a_file_is_taken_as_it_is() -> None:

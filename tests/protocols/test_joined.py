@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.errors import ProtocolViolation
-from outlive.protocols.joined import (
+from outlive.extensions.fleet.joined.messages import (
     Here,
     Kept,
     NotLetIn,

@@ -13,10 +13,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
-from outlive.extensions.fleet.folder import NodeJournal, ProcessFolder, known_nodes, make_folder
+from outlive.extensions.fleet.journal import NodeJournal, known_nodes
 from outlive.kernel.calls import punch_hole
 from outlive.protocols.frames import IDX, decode_idx
 from outlive.store.output_log import OutputChunk, OutputLog
+from outlive.store.process_folder import ProcessFolder, make_folder
 
 _ID = "01m81ds7h140vms3gn2qew5vw4"
 _PIECES = st.binary(min_size=1, max_size=300)

@@ -12,8 +12,8 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from outlive.core.errors import BackendUnavailable
-from outlive.frontends.joined.door import NodeDoor
-from outlive.frontends.joined.lanes import JoinedNodes
+from outlive.extensions.fleet.joined.door import NodeDoor
+from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.server.access.peers import PEER, Peer
 from tests.engine.test_node_keys import Gateway
 
@@ -122,7 +122,7 @@ async def test_a_node_that_stays_connected_gets_another_credential_each_day(tmp_
 async def test_a_node_whose_machine_vanished_is_let_in_again_once_its_old_connection_is_silent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.frontends.joined.lanes._LIVES_S", 0.05)
+    monkeypatch.setattr("outlive.extensions.fleet.joined.lanes._LIVES_S", 0.05)
     async with opened(tmp_path) as (gateway, nodes, door):
         old = Dialled(door, gateway.code)
         credential = await old.enter()

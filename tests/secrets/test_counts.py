@@ -16,7 +16,7 @@ from websockets.sync.client import connect, unix_connect
 
 from outlive.client import Client, InvalidState, Output
 from tests.attacks.attacking import Requests, create_token
-from tests.bridge.extension import dialling
+from tests.extensions.bridge.extension import dialling
 from tests.mcp_http.raw_caller import BACKGROUND, RawCaller
 from tests.mcp_http.raw_caller import events_of as raw_events_of
 from tests.rest.rest_caller import RestCaller, events_of

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from outlive.cli.help.help_page import shortened
 from outlive.cli.output import plain, show
 from outlive.cli.parameters import Parameter
-from outlive.cli.program import PROGRAM, Group, Verb, parameters_of
+from outlive.cli.program import Group, Verb, parameters_of, program
 
 _ROOM = 100  # characters of a sentence beside a word
 _OFFERED = 50  # processes: more fill the screen
@@ -24,8 +24,8 @@ def complete_words(words: Sequence[str]) -> list[tuple[str, str]]:
     Nothing means a file, or anything.
     """
     *before, unfinished = words or [""]
-    node: Group | Verb = PROGRAM
-    parameters: Sequence[Parameter] = parameters_of(PROGRAM)
+    node: Group | Verb = program()
+    parameters: Sequence[Parameter] = parameters_of(program())
     place = 0  # among the places
     state_dir: str | None = None
     wanted: Parameter | None = None  # whose value comes next

@@ -9,7 +9,6 @@ Every verb imports this, completion and the MCP relay too: it must stay free of 
 """
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -64,6 +63,8 @@ def say(*lines: Line) -> None:
 
 def show_json(document: Mapping[str, object]) -> None:
     """Print exactly one line of JSON on stdout, in ASCII: all else is escaped."""
+    import json  # noqa: PLC0415 -- start-up time: help and errors print none
+
     show(json.dumps(document))
 
 

@@ -1,4 +1,4 @@
-"""Every verb of `outlive`: its name, its sentence, and where it is.
+"""Every verb of `outlive`: its name, its sentence, and where it is. `program` has those of extensions, too.
 
 What it takes and does is in the file of its name.
 
@@ -6,18 +6,20 @@ A verb's file is imported when the verb is called. So `outlive --help` imports n
 one.
 """
 
+import functools
 import importlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from outlive.cli.parameters import STATE_DIR, Action, Parameter, option, switch
+from outlive.extensions.contract import extensions, load
 
 NAME = "outlive"
 
 
 class Verb(NamedTuple):
-    """One verb: its name, the first paragraph of its help, and its action as "module:function" below
-    `outlive.cli`.
+    """One verb: its name, the first paragraph of its help, and its action as "module:function"; a module that
+    begins with a dot is below `outlive.cli`.
     """
 
     name: str
@@ -28,7 +30,7 @@ class Verb(NamedTuple):
     def action(self) -> Action[...]:
         """What it takes and does; imports it."""
         module, _, function = self.where.partition(":")
-        action = getattr(importlib.import_module(f"outlive.cli.{module}"), function)
+        action = getattr(importlib.import_module(module, "outlive.cli"), function)
         assert isinstance(action, Action)
         return action
 
@@ -61,7 +63,7 @@ PROGRAM = Group(
                 "Run a command that lives on, whatever happens to its caller. Streams, signals, terminal and "
                 "exit code are as if outlive were not there."
             ),
-            "verbs.run:run",
+            ".verbs.run:run",
         ),
         Verb(
             "attach",
@@ -69,131 +71,118 @@ PROGRAM = Group(
                 "Bring a running process to the foreground. Its last lines, what follows, your keys, its "
                 "exit code."
             ),
-            "verbs.attach:attach",
+            ".verbs.attach:attach",
         ),
         Verb(
             "up",
             "Run a project's services. With -d it returns when they are ready.",
-            "services.up:up",
+            ".services.up:up",
         ),
-        Verb("down", "Stop a project's services.", "services.down:down"),
-        Verb("ps", "List processes, newest first.", "verbs.ps:ps"),
+        Verb("down", "Stop a project's services.", ".services.down:down"),
+        Verb("ps", "List processes, newest first.", ".verbs.ps:ps"),
         Verb(
             "restart",
             (
                 "Run services or processes anew, ending those that live. Each in its folder and environment, "
                 "under its name."
             ),
-            "services.repeat:restart",
+            ".services.repeat:restart",
         ),
-        Verb("rerun", "Run a process's command again, beside it if it lives.", "services.repeat:rerun"),
+        Verb("rerun", "Run a process's command again, beside it if it lives.", ".services.repeat:rerun"),
         Verb(
             "logs",
             (
                 "Print output, all of it or the end, and follow it. A process's stdout goes to stdout, its "
                 "stderr to stderr."
             ),
-            "logs.logs:logs",
+            ".logs.logs:logs",
         ),
-        Verb("search", "Find a text in the output of all processes.", "logs.search:search"),
-        Verb("inspect", "Show everything about processes.", "verbs.inspect:inspect"),
+        Verb("search", "Find a text in the output of all processes.", ".logs.search:search"),
+        Verb("inspect", "Show everything about processes.", ".verbs.inspect:inspect"),
         Verb(
             "wait",
             (
                 "Wait for an end, a text, a port or a question. It exits as the process did (124 when the "
                 "time is up)."
             ),
-            "verbs.wait:wait",
+            ".verbs.wait:wait",
         ),
-        Verb("send", "Write to a process's input.", "verbs.send:send"),
+        Verb("send", "Write to a process's input.", ".verbs.send:send"),
         Verb(
             "cp",
             "Copy files and folders between machines. Cut, it goes on when it is repeated.",
-            "files.cp:cp",
+            ".files.cp:cp",
         ),
-        Verb("answer", "Answer what a process asks; a password is not shown.", "verbs.answer:answer"),
-        Verb("pause", "Stop whole process trees until `resume`.", "verbs.control:pause"),
-        Verb("resume", "Continue process trees.", "verbs.control:resume"),
-        Verb("kill", "End process trees at once. TERM, and KILL without waiting.", "verbs.control:kill"),
-        Verb("stop", "End process trees. TERM, the grace period, KILL.", "verbs.control:stop"),
-        Verb("signal", "Send a signal.", "verbs.control:signal"),
+        Verb("answer", "Answer what a process asks; a password is not shown.", ".verbs.answer:answer"),
+        Verb("pause", "Stop whole process trees until `resume`.", ".verbs.control:pause"),
+        Verb("resume", "Continue process trees.", ".verbs.control:resume"),
+        Verb("kill", "End process trees at once. TERM, and KILL without waiting.", ".verbs.control:kill"),
+        Verb("stop", "End process trees. TERM, the grace period, KILL.", ".verbs.control:stop"),
+        Verb("signal", "Send a signal.", ".verbs.control:signal"),
         Verb(
             "stats",
             "Show what process trees use. Processor, memory, pids, ports, whether they wait for input.",
-            "verbs.stats:stats",
+            ".verbs.stats:stats",
         ),
         Verb(
             "events",
             "Print what happens to processes from now on. A line each, until Ctrl-C.",
-            "verbs.events:events",
+            ".verbs.events:events",
         ),
-        Verb("rename", "Give a process another name.", "verbs.rename:rename"),
-        Verb("tag", "Change a process's tags, while it runs and afterwards.", "verbs.tag:tag"),
-        Verb("rm", "Forget processes that have ended, with their output.", "verbs.prune:rm"),
+        Verb("rename", "Give a process another name.", ".verbs.rename:rename"),
+        Verb("tag", "Change a process's tags, while it runs and afterwards.", ".verbs.tag:tag"),
+        Verb("rm", "Forget processes that have ended, with their output.", ".verbs.prune:rm"),
         Verb(
             "prune",
             "Forget what has ended, by age, state, group or tag. What runs stays.",
-            "verbs.prune:prune",
+            ".verbs.prune:prune",
         ),
         Verb(
             "df",
             "Show what takes the disk. By project and state, with what the server will remove.",
-            "verbs.df:df",
+            ".verbs.df:df",
         ),
         Verb(
             "approvals",
             "List what waits for approval. Which caller wants to start what, and until when.",
-            "operator.approvals:approvals",
+            ".operator.approvals:approvals",
         ),
         Verb(
             "approve",
             "Let commands start that wait for approval. Exactly as they were shown.",
-            "operator.approvals:approve",
+            ".operator.approvals:approve",
         ),
-        Verb("deny", "Refuse commands that wait for approval. They never run.", "operator.approvals:deny"),
-        Verb(
-            "install",
-            (
-                "Have an AI agent's program (MCP host) use outlive. Writes its configuration, keeping "
-                "everything else in it."
-            ),
-            "machine.install:install",
-        ),
-        Verb(
-            "uninstall",
-            "Take outlive out of an MCP host again. Everything else in its configuration stays.",
-            "machine.install:uninstall",
-        ),
+        Verb("deny", "Refuse commands that wait for approval. They never run.", ".operator.approvals:deny"),
         Verb(
             "completion",
             "Print what makes a shell complete outlive's words.",
-            "machine.completion_scripts:completion",
+            ".machine.completion_scripts:completion",
         ),
-        Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", "server.serve:serve"),
+        Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", ".server.serve:serve"),
         Verb(
             "stop-server",
             "Stop the server, whatever has started it. What runs lives on.",
-            "server.stop_server:stop",
+            ".server.stop_server:stop",
         ),
         Verb(
             "backup",
             "Write the state folder into one file, while everything runs.",
-            "operator.backup:backup",
+            ".operator.backup:backup",
         ),
         Verb(
             "restore",
             "Put a backup into a state folder. Nothing is started by it.",
-            "operator.backup:restore",
+            ".operator.backup:restore",
         ),
         Verb(
             "ui",
             "Open the page of your processes in a browser. It starts the server if there is none.",
-            "machine.ui:ui",
+            ".machine.ui:ui",
         ),
         Verb(
             "doctor",
             "Show what this machine offers, and what is degraded. Of each, to what, and what to do about it.",
-            "machine.doctor:doctor",
+            ".machine.doctor:doctor",
         ),
         Verb(
             "mcp",
@@ -201,7 +190,7 @@ PROGRAM = Group(
                 "Speak MCP on stdin and stdout, for a host. By way of the server, which is started if there "
                 "is none."
             ),
-            "server.mcp:mcp",
+            ".server.mcp:mcp",
         ),
         Group(
             "keeper",
@@ -213,12 +202,12 @@ PROGRAM = Group(
                         "Show the keeper's processes, and how many commands live. Also whether every "
                         "descriptor is held twice."
                     ),
-                    "server.keeper:status",
+                    ".server.keeper:status",
                 ),
                 Verb(
                     "upgrade",
                     "Replace the keeper by the installed version; every command goes on.",
-                    "server.keeper:upgrade",
+                    ".server.keeper:upgrade",
                 ),
                 Verb(
                     "stop",
@@ -226,12 +215,12 @@ PROGRAM = Group(
                         "End the keeper, and the server before it. Refused while processes live, unless "
                         "--kill. What does not end is named, and may be asked to end again."
                     ),
-                    "server.keeper:stop",
+                    ".server.keeper:stop",
                 ),
                 Verb(
                     "run",
                     "Run the keeper in the foreground, for systemd. Ctrl-C ends this, not the keeper.",
-                    "server.keeper_run:run",
+                    ".server.keeper_run:run",
                 ),
             ),
         ),
@@ -242,7 +231,7 @@ PROGRAM = Group(
                 Verb(
                     "show",
                     "Show the settings a server would have here and now.",
-                    "operator.config:show_settings",
+                    ".operator.config:show_settings",
                 ),
             ),
         ),
@@ -256,13 +245,13 @@ PROGRAM = Group(
                         "Say what the rules say about a command. It starts nothing: 0 it may run, 3 it is "
                         "asked about, 4 it may not."
                     ),
-                    "operator.policy:check",
+                    ".operator.policy:check",
                 ),
-                Verb("always", "List what is approved for always.", "operator.standing_approvals:always"),
+                Verb("always", "List what is approved for always.", ".operator.standing_approvals:always"),
                 Verb(
                     "forget",
                     "Ask again about what is approved for always.",
-                    "operator.standing_approvals:forget",
+                    ".operator.standing_approvals:forget",
                 ),
             ),
         ),
@@ -273,17 +262,17 @@ PROGRAM = Group(
                 Verb(
                     "install",
                     "Write both units; start the server now and at every boot.",
-                    "machine.service:install",
+                    ".machine.service:install",
                 ),
                 Verb(
                     "uninstall",
                     "Stop the server and remove both units. What runs lives on.",
-                    "machine.service:uninstall",
+                    ".machine.service:uninstall",
                 ),
                 Verb(
                     "status",
                     "Show whether both units are active, and what the keeper keeps.",
-                    "machine.service:status",
+                    ".machine.service:status",
                 ),
             ),
         ),
@@ -291,25 +280,25 @@ PROGRAM = Group(
             "terminal",
             "Use terminals: shells that stay, for people and agents.",
             (
-                Verb("ls", "List those that are open.", "verbs.terminal:ls"),
-                Verb("new", "Open one and print its id.", "verbs.terminal:new"),
+                Verb("ls", "List those that are open.", ".verbs.terminal:ls"),
+                Verb("new", "Open one and print its id.", ".verbs.terminal:new"),
                 Verb(
                     "exec",
                     (
                         "Run a command there and print its output. It exits as the command did (124: it "
                         "still runs)."
                     ),
-                    "verbs.terminal:execute",
+                    ".verbs.terminal:execute",
                 ),
-                Verb("send", "Type into one, whatever runs there.", "verbs.terminal:send"),
-                Verb("read", "Print what one shows, open or closed.", "verbs.terminal:read"),
+                Verb("send", "Type into one, whatever runs there.", ".verbs.terminal:send"),
+                Verb("read", "Print what one shows, open or closed.", ".verbs.terminal:read"),
                 Verb(
                     "attach",
                     "Bring one to the foreground. As `outlive attach` does a process.",
-                    "verbs.terminal:attach",
+                    ".verbs.terminal:attach",
                 ),
                 Verb(
-                    "close", "Close terminals. Their shells and what runs there end.", "verbs.terminal:close"
+                    "close", "Close terminals. Their shells and what runs there end.", ".verbs.terminal:close"
                 ),
             ),
         ),
@@ -317,16 +306,16 @@ PROGRAM = Group(
             "token",
             "Make tokens for callers from elsewhere, and take them back.",
             (
-                Verb("create", "Make a token and show it, this once.", "operator.token:create"),
+                Verb("create", "Make a token and show it, this once.", ".operator.token:create"),
                 Verb(
                     "list",
                     "List tokens. Names, scopes, ages, never the tokens themselves.",
-                    "operator.token:list_all",
+                    ".operator.token:list_all",
                 ),
                 Verb(
                     "revoke",
                     "Take a token back. It counts no more, and what its holder has open ends.",
-                    "operator.token:revoke",
+                    ".operator.token:revoke",
                 ),
             ),
         ),
@@ -334,30 +323,32 @@ PROGRAM = Group(
             "node",
             "Look after the machines that commands run on.",
             (
-                Verb("ls", "List machines, and what is free there.", "operator.nodes:ls"),
-                Verb("add", "Run commands on another server from now on.", "operator.nodes:add"),
-                Verb("inspect", "Show all that is known of one.", "operator.nodes:inspect"),
+                Verb("ls", "List machines, and what is free there.", ".operator.nodes:ls"),
+                Verb("add", "Run commands on another server from now on.", ".operator.nodes:add"),
+                Verb("inspect", "Show all that is known of one.", ".operator.nodes:inspect"),
                 Verb(
-                    "drain", "Place no more commands on one. What runs there goes on.", "operator.nodes:drain"
+                    "drain",
+                    "Place no more commands on one. What runs there goes on.",
+                    ".operator.nodes:drain",
                 ),
-                Verb("resume", "Place commands on a drained one again.", "operator.nodes:resume"),
+                Verb("resume", "Place commands on a drained one again.", ".operator.nodes:resume"),
                 Verb(
                     "adopt",
                     "Follow what other servers have started on one, as if this one had.",
-                    "operator.nodes:adopt",
+                    ".operator.nodes:adopt",
                 ),
-                Verb("rm", "Forget one that was added.", "operator.nodes:rm"),
+                Verb("rm", "Forget one that was added.", ".operator.nodes:rm"),
                 Verb(
                     "invite",
                     "Make a code with which a machine joins by dialling in.",
-                    "operator.nodes:invite",
+                    ".operator.nodes:invite",
                 ),
                 Verb(
                     "join",
                     "Make this machine a node of a server that has invited it.",
-                    "operator.joined:join",
+                    ".operator.joined:join",
                 ),
-                Verb("leave", "Be no node of a server any more.", "operator.joined:leave"),
+                Verb("leave", "Be no node of a server any more.", ".operator.joined:leave"),
             ),
         ),
         Group(
@@ -367,7 +358,7 @@ PROGRAM = Group(
                 Verb(
                     "ls",
                     "List containers. Image, age, state, and the processes that live in them.",
-                    "operator.containers:ls",
+                    ".operator.containers:ls",
                 ),
                 Verb(
                     "rm",
@@ -375,7 +366,7 @@ PROGRAM = Group(
                         "Remove containers. All that is in them but mounted folders goes too; the next "
                         "command makes one anew."
                     ),
-                    "operator.containers:rm",
+                    ".operator.containers:rm",
                 ),
             ),
         ),
@@ -383,12 +374,14 @@ PROGRAM = Group(
             "audit",
             "Look at what each caller did: the audit log.",
             (
-                Verb("verify", "Check that no entry was changed, removed or added.", "operator.audit:verify"),
-                Verb("show", "Print entries, oldest first.", "operator.audit:show_entries"),
+                Verb(
+                    "verify", "Check that no entry was changed, removed or added.", ".operator.audit:verify"
+                ),
+                Verb("show", "Print entries, oldest first.", ".operator.audit:show_entries"),
                 Verb(
                     "begin",
                     "Set a broken log aside, and begin a new one. The broken one is kept; no server may run.",
-                    "operator.audit:begin",
+                    ".operator.audit:begin",
                 ),
             ),
         ),
@@ -399,11 +392,29 @@ PROGRAM = Group(
             "More with processes",
             "cp answer rerun pause resume kill signal inspect stats events rename tag rm prune df terminal",
         ),
-        ("Agents and approvals", "install uninstall approvals approve deny"),
+        ("Agents and approvals", "approvals approve deny"),
         ("This machine and its server", "ui serve stop-server service doctor config completion mcp keeper"),
         ("Operators", "backup restore policy token audit node containers"),
     ),
 )
+
+
+@functools.cache
+def program() -> Group:
+    """Return the program with the verbs of extensions, each behind those of its title on the help page.
+
+    Raises:
+        ConfigInvalid: An extension cannot be imported.
+    """
+    added = [load(one.verbs) for one in extensions() if one.verbs]
+    topics = dict(PROGRAM.topics)
+    for titled in added:
+        for title, verbs in titled.items():
+            topics[title] = " ".join([*filter(None, [topics.get(title)]), *(one.name for one in verbs)])
+    verbs = (one for titled in added for verbs in titled.values() for one in verbs)
+    return PROGRAM._replace(verbs=(*PROGRAM.verbs, *verbs), topics=tuple(topics.items()))
+
+
 _HOST = option(
     "--host",
     metavar="URL",
@@ -425,4 +436,4 @@ TOP_PARAMETERS = (*SERVER_PARAMETERS, STATE_DIR, switch("--version", "-V", about
 
 def parameters_of(group: Group) -> tuple[Parameter, ...]:
     """Return what may stand before the verb: only of the program itself there is anything."""
-    return TOP_PARAMETERS if group is PROGRAM else ()
+    return TOP_PARAMETERS if group.name == NAME else ()

@@ -20,7 +20,16 @@ from outlive.cli.help.aliases import (
 from outlive.cli.output import hint_of, masked, say, say_fault, show
 from outlive.cli.parameters import SERVER, Action, Parameter, UsageError, places
 from outlive.cli.parser import HelpAsked, parse
-from outlive.cli.program import NAME, PROGRAM, SERVER_PARAMETERS, TOP_PARAMETERS, Group, Verb, parameters_of
+from outlive.cli.program import (
+    NAME,
+    PROGRAM,
+    SERVER_PARAMETERS,
+    TOP_PARAMETERS,
+    Group,
+    Verb,
+    parameters_of,
+    program,
+)
 from outlive.core.errors import OutliveError
 
 _MISTAKE = 2  # as shells count a wrong use of their own commands
@@ -61,6 +70,8 @@ def _run_group(group: Group, path: str, words: Sequence[str]) -> int:
         say(*_group_page(group, path).splitlines())
         return _MISTAKE
     found = group.find(name)
+    if found is None and group is PROGRAM:
+        found = program().find(name)
     match found:
         case None:
             text = f"No such command {name!r}. {_meant(group, given['rest'])}".rstrip()
@@ -129,7 +140,7 @@ def _meant(group: Group, words: Sequence[str]) -> str:
 
     words = [word for word in words if word != "--help"]
     process = words[-1] if len(words) < 3 and _is_process(words[-1]) else None
-    said = suggestion(words, [one.name for one in group.verbs])
+    said = suggestion(words, [one.name for one in program().verbs])
     if process is not None:
         said = said.replace(" ID`", f" {process}`").replace(" NAME`", f" {process}`")
         if not said or len(words) == 1:
@@ -168,13 +179,15 @@ def _use_server(given: Mapping[str, str | None]) -> None:
 def _group_page(group: Group, path: str) -> str:
     from outlive.cli.help.help_page import group_page  # noqa: PLC0415 -- as above
 
+    is_program = group is PROGRAM
+    group = program() if is_program else group
     verbs = [(one.name, one.about) for one in group.verbs]
     # What may stand before a verb as well is explained once.
-    common = [one for one in SERVER if one not in TOP_PARAMETERS] if group is PROGRAM else ()
+    common = [one for one in SERVER if one not in TOP_PARAMETERS] if is_program else ()
     page = group_page(
         path, group.about, parameters_of(group), verbs=verbs, topics=group.topics, common=common
     )
-    return f"{page}{ALIAS_LINE}\n" if group is PROGRAM else page
+    return f"{page}{ALIAS_LINE}\n" if is_program else page
 
 
 def _refuse(path: str, parameters: Sequence[Parameter], error: UsageError, *, is_group: bool) -> int:

@@ -16,16 +16,16 @@ from outlive.config.resolution import (
     misspelt_names,
     resolve,
 )
-from outlive.config.settings import OPTIONS, Settings
+from outlive.config.settings import Settings, all_options
 
 __all__ = [
-    "OPTIONS",
     "ConfigFile",
     "EffectiveSetting",
     "Option",
     "Origin",
     "Resolution",
     "Settings",
+    "all_options",
     "effective_settings",
     "misspelt_names",
     "resolve",

@@ -16,7 +16,6 @@ import re
 from outlive.config.options import (
     JSONRPC_PORT,
     option,
-    parse_addresses,
     parse_count,
     parse_folder,
     parse_hiding,
@@ -28,7 +27,6 @@ from outlive.config.options import (
     parse_size,
     parse_switch,
     parse_text,
-    parse_wait,
     parse_words,
     port,
     websocket_url,
@@ -223,38 +221,6 @@ class AuditSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BridgeOptions:
-    """The part of `Settings` that is about the terminal bridge (promises S3.4 and S3.9)."""
-
-    # An extension that has vanished without a close is noticed after these two times together.
-    bridge_ping_s: float = option(
-        "time",
-        parse_wait,
-        "30",
-        "How often an extension is asked whether it is still there.",
-        flag="--bridge-ping",
-        unit="seconds",
-    )
-    bridge_timeout_s: float = option(
-        "time",
-        parse_wait,
-        "30",
-        "How long an extension may take for an answer.",
-        flag="--bridge-timeout",
-        unit="seconds",
-    )
-    bridge_dial: tuple[str, ...] = option(
-        "addresses",
-        parse_addresses,
-        "",
-        "Where extensions listen that the server connects to by itself (ws:// or wss://), separated by "
-        "commas. Other users can read flags: a token belongs into the environment.",
-        flag="--bridge-dial",
-        example="ws://127.0.0.1:3001",
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class PortOptions:
     """The part of `Settings` about listening, and about what one connection may use."""
 
@@ -278,10 +244,26 @@ class PortOptions:
     )
     # One port for each frontend; several may not share one, since each speaks its own protocol at the same
     # paths.
-    jsonrpc_port: int | None = port(str(JSONRPC_PORT), "JSON-RPC over WebSocket", flag="--jsonrpc-port")
-    mcp_port: int | None = port("8888", "MCP over HTTP", flag="--mcp-port", env=("MCP_REMOTE_PORT",))
-    rest_port: int | None = port("8181", "REST", flag="--rest-port", env=("MCP_PORT",))
-    bridge_port: int | None = port("3000", "the terminal bridge", flag="--bridge-port")
+    jsonrpc_port: int | None = port(
+        str(JSONRPC_PORT),
+        "JSON-RPC over WebSocket",
+        flag="--jsonrpc-port",
+        shown="JSON-RPC     ws{s}://{address}/ws/mcp   (docs/jsonrpc.md)",
+    )
+    mcp_port: int | None = port(
+        "8888",
+        "MCP over HTTP",
+        flag="--mcp-port",
+        env=("MCP_REMOTE_PORT",),
+        shown="MCP          http{s}://{address}/mcp   (docs/mcp.md)",
+    )
+    rest_port: int | None = port(
+        "8181",
+        "REST",
+        flag="--rest-port",
+        env=("MCP_PORT",),
+        shown="REST         http{s}://{address}/docs   (describes it)",
+    )
     max_connections: int = option(
         "count",
         parse_count,

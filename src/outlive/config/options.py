@@ -349,7 +349,7 @@ Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One setting as data; `config.settings.OPTIONS` has the only instances.
+    """One setting as data; `config.settings.all_options` makes the only instances.
 
     Args:
         name: Attribute of `Settings`; its unit is part of the name.
@@ -362,6 +362,8 @@ class Option:
         flag: The flag of `outlive serve`.
         example: A value to copy.
         project: In which direction a project's configuration file may change it; None: not at all.
+        shown: Of a port: what `--verbose` says of it (see `port`).
+        if_taken: Of a port: a sentence for those who find it taken.
     """
 
     name: str
@@ -374,6 +376,8 @@ class Option:
     flag: str
     example: str
     project: Tightening | None = None
+    shown: str = ""
+    if_taken: str = ""
 
     @property
     def key(self) -> str:
@@ -424,7 +428,21 @@ def option(
     return field(default_factory=functools.partial(parse, default), metadata=row)
 
 
-def port(default: str, door: str, *, flag: str, env: tuple[str, ...] = ()) -> Any:  # noqa: ANN401 -- as `option`
-    """Declare the port of a frontend."""
+def port(
+    default: str, door: str, *, flag: str, shown: str, env: tuple[str, ...] = (), if_taken: str = ""
+) -> Any:  # noqa: ANN401 -- as `option`
+    """Declare the port of a frontend, which the server opens under the flag's first word.
+
+    Args:
+        default: The port.
+        door: What is served there.
+        flag: `--NAME-port`.
+        shown: What `--verbose` says of it; {s} is "s" over TLS, {address} HOST:PORT.
+        env: As in `option`.
+        if_taken: A sentence for those who find the port taken.
+    """
     sentence = f"Port of {door}; 0 takes any free one, off none."
-    return option("port", parse_port, default, sentence, flag=flag, env=env)
+    row = option("port", parse_port, default, sentence, flag=flag, env=env)
+    return field(
+        default_factory=row.default_factory, metadata={**row.metadata, "shown": shown, "if_taken": if_taken}
+    )

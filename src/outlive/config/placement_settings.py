@@ -5,11 +5,10 @@ And the words for needs and capacity. Pure.
 `cpu=4,mem=16G,gpu=1,zone=eu`: amounts by their names, every other name is a label.
 """
 
-from outlive.config.options import option, parse_size, parse_text
+from outlive.config.options import option, parse_size
 from outlive.core.needs import Amounts
 from outlive.core.values import dataclass
 
-PLACEMENTS = ("static", "ray")
 _AMOUNTS = {"cpu": "cpu", "cpus": "cpu", "mem": "memory", "memory": "memory", "gpu": "gpu", "gpus": "gpu"}
 
 
@@ -74,10 +73,7 @@ def parse_capacity(text: str) -> tuple[str, ...]:
 
 def parse_placement(text: str) -> str:
     """Return the name of what leases places."""
-    word = text.strip().lower()
-    if word not in PLACEMENTS:
-        raise ValueError(f"one of {', '.join(PLACEMENTS)} is needed")
-    return word
+    return text.strip().lower()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,17 +90,6 @@ class PlacementSettings:
         flag="--placement",
         example="ray",
     )
-    # Ray's own variable, which its other programs read, too.
-    ray_address: str = option(
-        "address",
-        parse_text,
-        "auto",
-        "Where Ray's control server is, with --placement ray; auto is the one that this machine has joined.",
-        flag="--ray-address",
-        env=("RAY_ADDRESS",),
-        example="10.0.0.1:6379",
-    )
-
     # What is not named is what the machine has: the operator takes some of it away, or adds what cannot be
     # seen.
     capacity: tuple[str, ...] = option(

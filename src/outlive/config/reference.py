@@ -4,7 +4,7 @@ A test compares the page with this output. The sentences about single options st
 """
 
 from outlive.config.options import Option
-from outlive.config.settings import OPTIONS
+from outlive.config.settings import all_options
 
 _HEAD = """# Settings
 
@@ -52,7 +52,7 @@ _PROJECT = {
 
 def render_reference() -> str:
     """Return the page as Markdown."""
-    return _HEAD + "".join(map(_row, OPTIONS))
+    return _HEAD + "".join(map(_row, all_options()))
 
 
 def _row(option: Option) -> str:

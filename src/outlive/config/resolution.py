@@ -21,7 +21,7 @@ from typing import Any, Literal, assert_never
 
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.options import HIDING, Option, Tightening
-from outlive.config.settings import OPTIONS, Settings
+from outlive.config.settings import Settings, all_options, settings_of
 from outlive.core.command import Profile
 from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid
@@ -29,7 +29,6 @@ from outlive.core.layout import absolute_path, default_state_dir
 from outlive.core.values import dataclass
 
 FileKind = Literal["project", "user", "system"]
-_KEYS = {option.key: option for option in OPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +73,13 @@ def _parse(file: ConfigFile) -> Mapping[str, object]:
 
 def _option(file: ConfigFile, key: str) -> Option:
     """Return the option of a key; hyphens count as underscores, since flags have them."""
-    option = _KEYS.get(key.replace("-", "_"))
+    keys = {option.key: option for option in all_options()}
+    option = keys.get(key.replace("-", "_"))
     if option is not None:
         return option
     import difflib  # noqa: PLC0415 -- as above
 
-    near = difflib.get_close_matches(key.replace("-", "_"), _KEYS, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(key.replace("-", "_"), keys, n=1, cutoff=0.6)
     raise ConfigInvalid(
         "config_invalid",
         f"{file.path}: {key[:60]!r} is no option.",
@@ -199,7 +199,7 @@ class EffectiveSetting:
 
 def effective_settings(resolution: Resolution) -> tuple[EffectiveSetting, ...]:
     """Return every option in the table's order; a secret's value is not among them."""
-    rows = [(option, resolution.origins[option.name]) for option in OPTIONS]
+    rows = [(option, resolution.origins[option.name]) for option in all_options()]
     return tuple(
         EffectiveSetting(
             key=option.key,
@@ -218,7 +218,7 @@ def resolve(
     *,
     working_folder: str,
     files: Sequence[ConfigFile] = (),
-    options: Iterable[Option] = OPTIONS,
+    options: Iterable[Option] | None = None,
     remembered: Mapping[str, str] | None = None,
 ) -> Resolution:
     """Return the settings.
@@ -228,7 +228,8 @@ def resolve(
         environ: The environment; an empty variable counts as unset.
         working_folder: Absolute; a relative state folder is relative to it.
         files: The configuration files, in any order, at most one of each kind.
-        options: The options that are resolved; all others keep their defaults, even when a source sets them.
+        options: The options that are resolved, all by default; others keep their
+            defaults, even when a source sets them.
         remembered: Option name to text, the settings of the folder's operator. They come before the files,
             and the environment does not count; a project's file may tighten them, and values that would
             loosen them are ignored.
@@ -237,11 +238,11 @@ def resolve(
         ConfigInvalid: A value cannot be understood, a file has an unknown key, or a project file loosens
             something; the message names the flag, variable or file.
     """
-    wanted = {option.name for option in options}
+    wanted = {option.name for option in (all_options() if options is None else options)}
     entries = {file.kind: read_entries(file) for file in files}
     values: dict[str, Any] = {}
     origins: dict[str, Origin] = {}
-    for option in OPTIONS:
+    for option in all_options():
         is_wanted = option.name in wanted
         said = (
             [places[option.name] for places in _files(entries) if option.name in places] if is_wanted else []
@@ -257,12 +258,12 @@ def resolve(
         values[option.name] = _parsed(option, origin)
         origins[option.name] = origin
     values["state_dir"] = absolute_path(values["state_dir"], environ, working_folder)
-    return Resolution(settings=Settings(**values), origins=origins)
+    return Resolution(settings=settings_of(values), origins=origins)
 
 
 def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return (name, the name that was probably meant) for variables of ours that no option reads."""
-    known = [name for option in OPTIONS for name in option.env]
+    known = [name for option in all_options() for name in option.env]
     unknown = [
         name
         for name in environ

@@ -1,13 +1,17 @@
-"""All settings of the server: `Settings`, each option once, and the table `OPTIONS`.
+"""All settings of the server: `Settings`, each option once, and the table of all (`all_options`).
 
 A row declares everything that is known about an option: flags, help, documentation, checks of configuration
-files come from it. Values are found by `resolution`. The groups in other modules are parts of the same table.
+files come from it. Values are found by `resolution`. The groups in other modules are parts of the same table,
+and so are the options of extensions.
 """
+
+import functools
+from collections.abc import Mapping
+from typing import TypeVar
 
 from outlive.config.access_settings import (
     AccessSettings,
     AuditSettings,
-    BridgeOptions,
     LimitSettings,
     NodeSettings,
     PortOptions,
@@ -28,8 +32,11 @@ from outlive.config.options import (
 from outlive.config.placement_settings import PlacementSettings
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
 from outlive.config.telemetry_settings import TelemetrySettings
-from outlive.core.values import dataclass, fields
+from outlive.core.values import dataclass, field, fields
+from outlive.extensions.contract import extensions, load
 from outlive.operations.tool_sets import listed_tool_sets
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +49,6 @@ class Settings(
     PolicySettings,
     AccessSettings,
     LimitSettings,
-    BridgeOptions,
     NodeSettings,
     PlacementSettings,
     PortOptions,
@@ -196,7 +202,35 @@ class Settings(
         flag="--stop-processes",
         example="on",
     )
+    extensions: Mapping[type, object] = field(default_factory=dict)
+
+    def of(self, kind: type[_T]) -> _T:
+        """Return an extension's options, as its dataclass has them."""
+        found = self.extensions.get(kind)
+        return found if isinstance(found, kind) else kind()
 
 
-# In the order of the declarations, which is the order of the documentation. The only instances of `Option`.
-OPTIONS: tuple[Option, ...] = tuple(Option(name=entry.name, **entry.metadata) for entry in fields(Settings))
+@functools.cache
+def _tables() -> tuple[type, ...]:
+    """Return the dataclasses that declare options: ours, then the extensions'."""
+    return (Settings, *(load(one.options) for one in extensions() if one.options))
+
+
+@functools.cache
+def all_options() -> tuple[Option, ...]:
+    """Return every option in the order of the declarations, which is that of the documentation."""
+    return tuple(
+        Option(name=entry.name, **entry.metadata)
+        for table in _tables()
+        for entry in fields(table)
+        if entry.metadata
+    )
+
+
+def settings_of(values: Mapping[str, object]) -> Settings:
+    """Return the settings from the values of all options, by their names."""
+    core, *others = (
+        {entry.name: values[entry.name] for entry in fields(table) if entry.metadata} for table in _tables()
+    )
+    made = {table: table(**own) for table, own in zip(_tables()[1:], others, strict=True)}
+    return Settings(**core, extensions=made)  # type: ignore[arg-type] # each option's parser makes its type

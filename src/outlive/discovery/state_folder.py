@@ -56,12 +56,12 @@ def path_of(state_dir: str | None) -> str:
 def _settled(state_dir: str | None, folder: str) -> str:
     """Return the folder by all of the settings' rules: files may name it, and have to be understood."""
     # Start-up time: all settings come with these, and most users have no file.
-    from outlive.config import OPTIONS, resolve  # noqa: PLC0415
+    from outlive.config import all_options, resolve  # noqa: PLC0415
     from outlive.discovery.config_files import read_config_files  # noqa: PLC0415
 
     flags = {} if state_dir is None else {"state_dir": state_dir}
     files = read_config_files(os.environ, working_folder=folder, with_project=False)
-    wanted = [option for option in OPTIONS if option.name == "state_dir"]
+    wanted = [option for option in all_options() if option.name == "state_dir"]
     return resolve(flags, os.environ, working_folder=folder, files=files, options=wanted).settings.state_dir
 
 

@@ -57,7 +57,8 @@ class OutputIndex:
                 await self._make()
                 while not self._wanted.is_set():
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._wanted.wait(), _LOOK_S)
+                        async with asyncio.timeout(_LOOK_S):
+                            await self._wanted.wait()
                     if self._has_long_logs():
                         break
         finally:
@@ -92,7 +93,8 @@ class OutputIndex:
             with contextlib.suppress(ProcessLookupError):
                 maker.kill()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(maker.wait(), _REAPED_S)
+                async with asyncio.timeout(_REAPED_S):
+                    await maker.wait()
             raise
         if code:
             _logger.warning("making indexes failed", extra={"exit_code": code})

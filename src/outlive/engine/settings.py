@@ -5,7 +5,7 @@ The engine's settings made from the server's: `engine_settings`.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from outlive.config import OPTIONS, Settings
+from outlive.config import Settings, all_options
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
@@ -74,7 +74,6 @@ class EngineSettings:
 # its keeper; and the span in which the server was started, which is not that of its later callers.
 _OF_THE_SERVER = TRACE_VARIABLES | frozenset(
     {
-        *(name for option in OPTIONS for name in option.env),
         EXTERNAL_VARIABLE,
         SOFT_LIMIT_VARIABLE,
         SERVICE_VARIABLE,
@@ -105,12 +104,13 @@ def engine_settings(
         working_folder: Where commands run by default.
         redactor: Hides secrets.
     """
+    of_the_server = _OF_THE_SERVER.union(*(option.env for option in all_options()))
     return EngineSettings(
         state_dir=state_dir,
         environment={
             name: text
             for name, text in environment.items()
-            if name not in _OF_THE_SERVER and not name.startswith(_OF_ITS_LIBRARIES)
+            if name not in of_the_server and not name.startswith(_OF_ITS_LIBRARIES)
         },
         cwd=working_folder,
         options=settings,

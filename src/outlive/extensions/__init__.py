@@ -1,1 +1,1 @@
-"""Features beside the core, a folder each, which the core imports late."""
+"""Features beside the core, a folder each; `contract` says what one brings. No other room imports one."""

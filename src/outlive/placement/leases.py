@@ -2,7 +2,7 @@
 
 Pure.
 
-A lease is a place on a node under a process's id. How it is said over a wire is `protocols.lease_messages`.
+A lease is a place on a node under a process's id. Over a wire it is said by the extension.
 """
 
 from collections.abc import Mapping

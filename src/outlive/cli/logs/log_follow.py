@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from outlive.cli.logs.log_view import LogShower
 from outlive.client import Gap, Output, Process
 from outlive.core.layout import Layout
-from outlive.extensions.fleet.folder import ProcessFolder
 from outlive.kernel.calls import punch_hole
+from outlive.store.process_folder import ProcessFolder
 
 Keep = Callable[[Output | Gap], None]
 

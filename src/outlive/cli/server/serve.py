@@ -20,15 +20,15 @@ from outlive.cli.output import say
 from outlive.cli.parameters import Parameter, about_option, switch, takes
 from outlive.cli.parameters import option as flag
 from outlive.config import (
-    OPTIONS,
     Option,
     Resolution,
     Settings,
+    all_options,
     effective_settings,
     misspelt_names,
     resolve,
 )
-from outlive.config.options import parse_words
+from outlive.config.options import parse_port, parse_words
 from outlive.core.errors import BackendUnavailable, ConfigInvalid, OutliveError
 from outlive.core.layout import Layout
 from outlive.discovery.config_files import read_config_files
@@ -83,7 +83,6 @@ def check_reach(settings: Settings, layout: Layout) -> None:
 
 _DECIDED = frozenset({"flag", "environment", "project"})  # the user's and the system's files are read again
 _OF_THIS_START = frozenset({"state_dir", "print_json", "verbose"})  # no rule, and no door
-_PORTS = ("jsonrpc_port", "mcp_port", "rest_port", "bridge_port")
 
 
 def _parameter(option: Option) -> Parameter:
@@ -97,7 +96,7 @@ def _parameter(option: Option) -> Parameter:
 _SELF_STARTED = switch(SELF_STARTED, about="A client has started it.")._replace(is_hidden=True)
 
 
-@takes(*map(_parameter, OPTIONS), _SELF_STARTED)
+@takes(*map(_parameter, all_options()), _SELF_STARTED)
 def serve(*, self_started: bool, **given: str | bool | None) -> int:
     """Run the server with the flags that were given."""
     flags = {
@@ -183,16 +182,16 @@ def _decided(resolution: Resolution, listeners: Listeners, folder: str) -> Mappi
     it.
     """
     found = {}
-    for option in OPTIONS:
+    for option in all_options():
         origin = resolution.origins[option.name]
         if origin.source not in _DECIDED or option.name in _OF_THIS_START:
             continue
         found[option.name] = _absolute(option, origin.text, folder)
-    left_out = {option.name for option in OPTIONS if option.is_secret and found.pop(option.name, "")}
+    left_out = {option.name for option in all_options() if option.is_secret and found.pop(option.name, "")}
     if "mcp_api_key" in left_out:
         # A key lies in no file. Without it a server could keep no caller out, so what a client starts opens
         # no ports.
-        return found | dict.fromkeys(_PORTS, "off")
+        return found | dict.fromkeys((option.name for option in _ports()), "off")
     for door, port in listeners.ports.items():
         if found.get(f"{door}_port") == "0":  # a client that knows the door finds it there again
             found[f"{door}_port"] = str(port)
@@ -248,43 +247,28 @@ def _check_tls(settings: Settings) -> None:
         server_context(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
 
 
+def _ports() -> list[Option]:
+    return [option for option in all_options() if option.kind == "port"]
+
+
 def _open_ports(listeners: Listeners, resolution: Resolution) -> None:
-    settings = resolution.settings
-    ports = {
-        "jsonrpc": settings.jsonrpc_port,
-        "mcp": settings.mcp_port,
-        "rest": settings.rest_port,
-        "bridge": settings.bridge_port,
-    }
-    for door, port in ports.items():
+    for option in _ports():
+        origin = resolution.origins[option.name]
+        port = parse_port(origin.text)
         if port is None:
             continue
-        option = f"{door}_port"
+        door = option.name.removesuffix("_port")
+        instead = f" {option.if_taken}".rstrip()
         try:
-            listeners.add_port(door, settings.host, port)
+            listeners.add_port(door, resolution.settings.host, port)
         except ConfigInvalid as error:
-            flag = f"--{door}-port"
-            if resolution.sources[option] not in {"default", "operator"}:
-                raise ConfigInvalid(
-                    error.code,
-                    error.message,
-                    hint=f"Choose another one: {flag} N, or {flag} 0 for any free one.{_instead(door)}",
-                ) from error
+            if origin.source not in {"default", "operator"}:
+                hint = f"Choose another one: {option.flag} N, or {option.flag} 0 for any free one.{instead}"
+                raise ConfigInvalid(error.code, error.message, hint=hint) from error
             say(
-                f"outlive: {error.message} Skipped: {door} is not reachable there ({flag} chooses "
-                f"another).{_instead(door)}"
+                f"outlive: {error.message} Skipped: {door} is not reachable there ({option.flag} chooses "
+                f"another).{instead}"
             )
-
-
-def _instead(door: str) -> str:
-    """Return what may stand behind a taken port: at the bridge's often an extension that listens itself
-    (promise S3.9).
-    """
-    if door != "bridge":
-        return ""
-    return (
-        " Is it an extension of VS Code that listens there? --bridge-dial ws://127.0.0.1:PORT connects to it."
-    )
 
 
 def _start_keeper_meanwhile(layout: Layout) -> None:

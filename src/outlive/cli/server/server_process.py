@@ -26,7 +26,7 @@ from outlive import __version__
 from outlive.app import Application, redactor_of
 from outlive.cli.output import say, show_json
 from outlive.cli.server.keeper_run import Notifier
-from outlive.config import EffectiveSetting, Settings
+from outlive.config import EffectiveSetting, Settings, all_options
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.discovery.server_lock import HAND_OVER
@@ -290,13 +290,11 @@ def _announce(settings: Settings, layout: Layout, listeners: Listeners) -> None:
 def _addresses(settings: Settings, layout: Layout, ports: Mapping[str, int]) -> list[str]:
     s = "s" if settings.tls_cert else ""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
-    forms = {
-        "jsonrpc": f"  JSON-RPC     ws{s}://{host}:%d/ws/mcp   (docs/jsonrpc.md)",
-        "mcp": f"  MCP          http{s}://{host}:%d/mcp   (docs/mcp.md)",
-        "rest": f"  REST         http{s}://{host}:%d/docs   (describes it)",
-        "bridge": f"  VS Code      ws{s}://{host}:%d   (docs/bridge.md)",
-    }
-    shown = [form % ports[door] for door, form in forms.items() if door in ports]
+    shown = [
+        "  " + option.shown.format(s=s, address=f"{host}:{port}")
+        for option in all_options()
+        if option.kind == "port" and (port := ports.get(option.name.removesuffix("_port"))) is not None
+    ]
     return [f"  Unix socket  {layout.server_socket}", *shown]
 
 

@@ -59,7 +59,7 @@ _WORDS = {request: name for name, request in NODE_REQUESTS.items()}
 
 
 class Gateways(Protocol):
-    """The servers that this machine has joined as a node (`frontends.joined.gateways`)."""
+    """The servers that this machine has joined as a node (`extensions.fleet.joined.gateways`)."""
 
     async def join(self, asked: NodeJoin) -> None:
         """Join one; it is kept when this returns.

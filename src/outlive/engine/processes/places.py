@@ -19,7 +19,7 @@ from outlive.placement.contract import NodeRoom, Placement
 from outlive.placement.fleet import Demand
 from outlive.placement.gpus import GpuShares
 
-# Ray says within 2.5 s whether a place is to be had (`ray_driver.leases`). A caller waits no longer for one
+# Ray says within 2.5 s whether a place is to be had (`driver.leases` there). A caller waits no longer for one
 # that says nothing: then its command waits in line.
 _LEASE_S = 3.0
 

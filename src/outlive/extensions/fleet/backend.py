@@ -17,13 +17,13 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.location import Kind
 from outlive.core.process import NOTHING, InputWait, Observation, Waiting
-from outlive.extensions.fleet.folder import Punch
 from outlive.extensions.fleet.follower import NodeFollower
 from outlive.extensions.fleet.link import NodeLink, Pauses
 from outlive.extensions.fleet.node_client import NodeClient
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.extensions.fleet.requests import NodeControls, NodeRequests
 from outlive.extensions.fleet.starts import NodeStarts
+from outlive.store.process_folder import Punch
 
 _PAUSES = Pauses()
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from outlive.core.errors import ProtocolViolation
 from outlive.core.values import dataclass
-from outlive.extensions.fleet.folder import ProcessFolder
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
+from outlive.store.process_folder import ProcessFolder
 
 _logger = logging.getLogger(__name__)
 _MOST_OPEN = 16  # processes whose files are kept open: of a thousand that have written, most rest

@@ -18,14 +18,14 @@ from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
 from outlive.extensions.fleet.disk import DiskWorker
-from outlive.extensions.fleet.folder import (
+from outlive.kernel.files import read_small
+from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid, decoded
+from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_done, decode_stop
+from outlive.store.process_folder import (
     ProcessFolder,
     Punch,
     write_paused,
 )
-from outlive.kernel.files import read_small
-from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid, decoded
-from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_done, decode_stop
 
 _MAX_PID, _MAX_CODE = 2**31 - 1, 255
 _MAX_NS = 10 * 365 * 86400 * 10**9  # ten years

@@ -14,16 +14,16 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.extensions.fleet.disk import DiskWorker
-from outlive.extensions.fleet.folder import (
-    NodeJournal,
+from outlive.extensions.fleet.journal import NodeJournal
+from outlive.extensions.fleet.process import RemoteProcess
+from outlive.kernel.files import read_all
+from outlive.protocols.keeper import decode_spec, stored_spec
+from outlive.store.process_folder import (
     Punch,
     make_folder,
     pid_record,
     unfinished_folders,
 )
-from outlive.extensions.fleet.process import RemoteProcess
-from outlive.kernel.files import read_all
-from outlive.protocols.keeper import decode_spec, stored_spec
 
 
 class NodeProcesses:

@@ -19,12 +19,12 @@ from outlive.core.errors import (
     ProcessNotFound,
 )
 from outlive.core.identity import ProcessId
-from outlive.extensions.fleet.folder import write_stop
 from outlive.extensions.fleet.link import NodeLink
 from outlive.extensions.fleet.node_client import NodeClient
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.protocols.keeper import CauseCode
+from outlive.store.process_folder import write_stop
 
 _T = TypeVar("_T")
 _AWAY = frozenset({"server_unavailable", "connection_limit"})

@@ -14,7 +14,7 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.values import replace
-from outlive.frontends.joined.lanes import JoinedNodes
+from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 

@@ -13,12 +13,12 @@ from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.extensions.fleet.backend import RemoteBackend
-from outlive.extensions.fleet.folder import known_nodes
-from outlive.extensions.fleet.joined_address import JoinedAddress
+from outlive.extensions.fleet.joined.address import JoinedAddress
+from outlive.extensions.fleet.joined.lanes import JoinedNodes
+from outlive.extensions.fleet.journal import known_nodes
 from outlive.extensions.fleet.link import Pauses
 from outlive.extensions.fleet.node_client import NodeClient
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
-from outlive.frontends.joined.lanes import JoinedNodes
 from outlive.kernel.calls import punch_hole
 from outlive.store.machines.node_files import NodeEntry
 

@@ -77,6 +77,7 @@ async def _let_go(runner: Process) -> None:
     assert runner.stdin is not None
     runner.stdin.close()
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(runner.wait()), _END_S)
+        async with asyncio.timeout(_END_S):
+            await runner.wait()
     with contextlib.suppress(ProcessLookupError):
         runner.kill()

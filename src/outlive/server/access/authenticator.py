@@ -22,11 +22,11 @@ import contextlib
 import hmac
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import parse_qs
 
 from starlette.types import Scope
@@ -36,7 +36,6 @@ from outlive.core.identity import is_process_id
 from outlive.core.values import dataclass, replace
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
-from outlive.server.access.node_entrance import NodeEntrance
 from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
 from outlive.server.access.web_pages import (
     is_code_form,
@@ -221,6 +220,17 @@ class Admission:
     token: Token | None = None
 
 
+class Entrance(Protocol):
+    """Judges what callers show at one path, where nothing else counts."""
+
+    @property
+    def path(self) -> str:
+        """The path."""
+
+    def judge(self, shown: Sequence[str], address: str) -> str | tuple[str, str, str]:
+        """Return the caller's name, or the slug, the sentence and the hint of a refusal."""
+
+
 class Authenticator:
     """Decides from the headers, the kernel's facts about the peer, and the tokens."""
 
@@ -235,7 +245,7 @@ class Authenticator:
         offering_paths: tuple[str, ...] = (),
         origins: frozenset[str] = frozenset(),
         hello_paths: frozenset[str] = frozenset(),
-        nodes: NodeEntrance | None = None,
+        entrances: Sequence[Entrance] = (),
     ) -> None:
         """Take the sources of facts, and the operator's settings.
 
@@ -251,9 +261,9 @@ class Authenticator:
             origins: The origins whose pages act as the user, as `scheme://host[:port]` in lower case.
             hello_paths: Paths at which pages of this machine without a token get the scope hello (promise
                 S4.10).
-            nodes: Decides about the path at which nodes dial in.
+            entrances: Decide each about one path.
         """
-        self._nodes = nodes
+        self._entrances = {one.path: one for one in entrances}
         self._peers = peers
         self._tokens = tokens
         self._own_uid = own_uid
@@ -278,8 +288,8 @@ class Authenticator:
             return AccessRefusal(error.code, error.message)
         if peer.is_unix and standing.uid != self._own_uid:
             return AccessRefusal("foreign_user", "This socket belongs to another user.")
-        if self._nodes is not None and scope["path"] == self._nodes.path:
-            return self._node(self._nodes, scope, peer)
+        if (entrance := self._entrances.get(scope["path"])) is not None:
+            return self._node(entrance, scope, peer)
         return await self._by_what_it_shows(scope, peer, standing)
 
     async def _by_what_it_shows(
@@ -344,9 +354,9 @@ class Authenticator:
         return AccessRefusal("token_invalid", "The token is unknown, has expired or was revoked.")
 
     @staticmethod
-    def _node(nodes: NodeEntrance, scope: Scope, peer: Peer) -> Admission | AccessRefusal:
+    def _node(entrance: Entrance, scope: Scope, peer: Peer) -> Admission | AccessRefusal:
         """Decide about a node that dials in: nothing counts there but what the node shows."""
-        found = nodes.judge(credentials(scope), peer.remote[0] if peer.remote is not None else "")
+        found = entrance.judge(credentials(scope), peer.remote[0] if peer.remote is not None else "")
         if isinstance(found, str):
             # The route takes the connection over; no other path is reached with this.
             access = Access(principal=f"node:{found}", scope=AccessScope.BRIDGE, address=str(peer))

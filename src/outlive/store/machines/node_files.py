@@ -2,7 +2,7 @@
 for its owner only.
 
 Blocking: run it in a thread. Which processes of a node are followed stands beside it
-(`extensions.fleet.folder`).
+(`store.process_folder`).
 """
 
 import contextlib

@@ -1,0 +1,99 @@
+"""What an extension brings (`Extension`), and which there are.
+
+Our own stand in a table, and each is a folder here. Others are installed: a module with an `EXTENSION`, which
+its package names in the entry-point group `outlive.extensions` (docs/contributing). What one brings is named
+as "module:attribute" and imported when it is first needed, so a room that asks what there is waits for
+nothing else. What it adds to a server, and what it is given there, is in `server_part`.
+
+Imports `core` only, so every room may ask.
+"""
+
+import functools
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from outlive.core.errors import ConfigInvalid
+
+
+class Extension(NamedTuple):
+    """One extension; every member but the name may be left out.
+
+    Attributes:
+        name: In messages.
+        options: A dataclass of `config.options.option` fields: settings of the server (`Settings.of`).
+        server: A class derived from `ServerPart`.
+        verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
+    """
+
+    name: str
+    options: str = ""
+    server: str = ""
+    verbs: str = ""
+
+
+_HERE = "outlive.extensions"
+# A folder that is removed takes its extension away, and nothing else.
+OWN = (
+    Extension(
+        name="bridge",
+        options=f"{_HERE}.bridge.options:BridgeOptions",
+        server=f"{_HERE}.bridge.door:BridgeDoor",
+    ),
+    Extension(name="fleet", server=f"{_HERE}.fleet.part:FleetPart"),
+    Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
+    Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),
+)
+
+
+@functools.cache
+def extensions() -> tuple[Extension, ...]:
+    """Return all extensions, our own first.
+
+    Raises:
+        ConfigInvalid: One cannot be imported.
+    """
+    folder = os.path.dirname(__file__)
+    own = (one for one in OWN if os.path.isdir(f"{folder}/{one.name}"))
+    return (*own, *(load(f"{module}:EXTENSION") for module in _installed()))
+
+
+def load(where: str) -> Any:  # noqa: ANN401 -- each kind of thing has a type of its own
+    """Return what "module:attribute" names.
+
+    Raises:
+        ConfigInvalid: It cannot be imported.
+    """
+    module, _, attribute = where.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"The extension at {where} cannot be loaded: {error}.",
+            hint="Upgrade the package that it is from, or uninstall it.",
+        ) from error
+
+
+def _installed() -> Iterator[str]:
+    """Yield the modules that installed packages name, in the order of `sys.path`.
+
+    A look at each package's file takes 2 ms of 100 packages; `importlib.metadata` parses them all, in 30.
+    """
+    for folder in dict.fromkeys(sys.path):
+        try:
+            found = sorted(name for name in os.listdir(folder) if name.endswith(".dist-info"))
+        except OSError:
+            continue
+        for name in found:
+            try:
+                with open(f"{folder}/{name}/entry_points.txt", encoding="utf-8") as file:
+                    text = file.read()
+            except (OSError, UnicodeDecodeError):
+                continue
+            # PyPA, "Entry points specification", file format: INI, a section for each group.
+            if section := re.search(r"^\[outlive\.extensions\]\n([^\[]*)", text, re.MULTILINE):
+                yield from re.findall(r"^\s*[^\s=#;]+\s*=\s*([\w.]+)", section[1], re.MULTILINE)

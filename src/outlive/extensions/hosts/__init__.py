@@ -1,0 +1,21 @@
+"""`outlive install`: the MCP hosts that it knows, and how an entry is put into the text of their files."""
+
+from outlive.cli.program import Verb
+
+VERBS = {
+    "Agents and approvals": (
+        Verb(
+            "install",
+            (
+                "Have an AI agent's program (MCP host) use outlive. Writes its configuration, keeping "
+                "everything else in it."
+            ),
+            "outlive.extensions.hosts.install:install",
+        ),
+        Verb(
+            "uninstall",
+            "Take outlive out of an MCP host again. Everything else in its configuration stays.",
+            "outlive.extensions.hosts.install:uninstall",
+        ),
+    )
+}

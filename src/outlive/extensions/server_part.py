@@ -1,0 +1,114 @@
+"""What an extension adds to a server (`ServerPart`), and what it is given there: `Given`, then `Built`."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Self
+
+from starlette.routing import BaseRoute
+
+from outlive.backends.contract import Backend
+from outlive.backends.routing import Route, Routing
+from outlive.config import Settings
+from outlive.core.layout import Layout
+from outlive.core.values import dataclass
+from outlive.engine import Engine
+from outlive.engine.machines.routes import NodeRoutes
+from outlive.engine.terminals import Terminals
+from outlive.frontends.jsonrpc.door import JsonRpcFrontend
+from outlive.placement.contract import Placement
+from outlive.placement.fleet import FleetNode
+from outlive.server.access.authenticator import Entrance
+from outlive.server.access.peers import Peers
+from outlive.server.limiters import Take
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The server that an extension's part belongs to, before its engine is made.
+
+    Attributes:
+        settings: What the user chose; `settings.of` has an extension's own options.
+        layout: The state folder.
+        ports: The open ports by their names.
+        environ: The server's environment.
+    """
+
+    settings: Settings
+    layout: Layout
+    ports: Mapping[str, int]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """The parts of a server that is built and not yet open.
+
+    Attributes:
+        engine: The engine.
+        routing: The places where commands run; they may come and go.
+        terminals: The hosts of terminals; they join it as they come.
+        sessions: Serves a JSON-RPC session over a connection.
+        peers: Names the process that has opened a connection.
+        take: Counts a message of a principal, and returns the seconds to wait before it is read.
+    """
+
+    engine: Engine
+    routing: Routing
+    terminals: Terminals
+    sessions: JsonRpcFrontend
+    peers: Peers
+    take: Take
+
+
+class ServerPart:
+    """An extension's share of one server: a subclass overrides what it brings.
+
+    In this order: made, asked for `backends` and `placement`, `join` with the engine, asked for `routes`.
+    `async with` opens it when the engine is open and closes it before the engine; `hang_up` comes earlier, to
+    end what clients merely keep open.
+
+    Attributes:
+        nodes: Where requests to nodes go.
+        entrance: Judges callers at one path by what they show there, instead of tokens and uids.
+        endpoints: Paths to show on the front page, by their names.
+        token_paths: Paths of upgrades at which tokens of the scope bridge count.
+        socket_hint: A sentence for a WebSocket that found no endpoint.
+    """
+
+    nodes: NodeRoutes | None = None
+    entrance: Entrance | None = None
+    endpoints: Mapping[str, str] = MappingProxyType({})
+    token_paths: frozenset[str] = frozenset()
+    socket_hint = ""
+
+    def __init__(self, given: Given) -> None:
+        """Take the server; open nothing."""
+        self.given = given
+
+    def backends(self, local: Backend) -> Mapping[str, Route]:  # noqa: ARG002 -- for those that override it
+        """Return places where commands run, by the names that `--backend` takes; `local` is the keeper's."""
+        return {}
+
+    def placement(self, this_machine: FleetNode) -> Placement | None:  # noqa: ARG002 -- as above
+        """Return what gives places out if `--placement` names this extension, None otherwise."""
+        return None
+
+    def join(self, built: Built) -> None:
+        """Take the engine and what else was made."""
+
+    def routes(self) -> Sequence[BaseRoute]:
+        """Return what the HTTP server answers."""
+        return ()
+
+    def health(self) -> Mapping[str, object]:
+        """Return members for the answer of /health."""
+        return {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        return None
+
+    def hang_up(self) -> None:
+        """End what clients merely keep open."""

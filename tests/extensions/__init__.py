@@ -1,0 +1,1 @@
+"""Tests of what lies beside the core, a folder for each extension."""

@@ -1,1 +1,0 @@
-"""The terminal bridge's messages as bytes and values."""
