@@ -3,7 +3,7 @@
 Which wheel is made, the environment says (decision 190):
 
 * Nothing: the programs are compiled for every machine that a compiler is here for, with
-  `outlive.backends.docker.runner_build`'s flags and order of compilers; where none is, the build's
+  `outlive.discovery.runner_build`'s flags and order of compilers; where none is, the build's
   environment gets zig from PyPI. Without any, the build says so, and the program is compiled where it is
   first needed. This is what installing from an sdist does.
 * `OUTLIVE_WHEEL=MACHINE`: a wheel for that machine. It holds the programs of `OUTLIVE_WHEEL_PROGRAMS`, a
@@ -44,7 +44,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
             return
         sys.path.insert(0, _SOURCE)
         try:
-            from outlive.backends.docker.runner_build import MACHINES, shipped_name  # noqa: PLC0415
+            from outlive.discovery.runner_build import MACHINES, shipped_name  # noqa: PLC0415
         finally:
             sys.path.remove(_SOURCE)
         if wanted and wanted not in MACHINES:
@@ -63,7 +63,7 @@ class RunnerBuildHook(BuildHookInterface[Any]):
             return []
         sys.path.insert(0, _SOURCE)
         try:
-            from outlive.backends.docker.runner_build import has_compiler  # noqa: PLC0415
+            from outlive.discovery.runner_build import has_compiler  # noqa: PLC0415
         finally:
             sys.path.remove(_SOURCE)
         return [] if has_compiler() else [_ZIG]
@@ -89,8 +89,8 @@ class RunnerBuildHook(BuildHookInterface[Any]):
         """Return the programs that the compilers of this machine can make."""
         sys.path.insert(0, _SOURCE)
         try:
-            from outlive.backends.docker.runner_build import compile_runner  # noqa: PLC0415
             from outlive.core.errors import StartFailed  # noqa: PLC0415 - the package that is being built
+            from outlive.discovery.runner_build import compile_runner  # noqa: PLC0415
         finally:
             sys.path.remove(_SOURCE)
         found = {}

@@ -78,7 +78,7 @@ step "compiling the modules" "$venv/bin/python" -m compileall -q src
 program() { # program needs-zig | program compile
     "$venv/bin/python" -c 'import os, sys
 from pathlib import Path
-from outlive.backends.docker.runner_build import has_compiler, present_runner, runner_binary
+from outlive.discovery.runner_build import has_compiler, present_runner, runner_binary
 from outlive.core.errors import OutliveError
 machine = os.uname().machine
 try:

@@ -20,7 +20,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from outlive.backends.docker.runner_build import MACHINES, compile_runner, shipped_name, zig_compiler
+from outlive.discovery.runner_build import MACHINES, compile_runner, shipped_name, zig_compiler
 
 ROOT = Path(__file__).parents[1]
 _TRY_S = 60.0  # an emulated program on a busy machine answers within a second

@@ -33,15 +33,7 @@ MEMBERS = ("output_lost", "lost_bytes")
 EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "bridge": ("extensions/bridge/",),
     "copying": ("cli/files/", "client/files/"),
-    "docker": (
-        "backends/docker/",
-        "cli/operator/containers.py",
-        "config/docker_settings.py",
-        "docker_",
-        "engine/commands/containers.py",
-        "keeper/supervisor/starts/container_links.py",
-        "native/runner/",
-    ),
+    "docker": ("extensions/docker/",),
     "fleet": (
         "cli/foreground/placement.py",
         "cli/operator/joined.py",

@@ -22,10 +22,10 @@ from outlive import __version__
 from outlive.config import EffectiveSetting, Settings
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
-from outlive.docker_mode import remove_when_closed
+from outlive.discovery.config_paths import own_files
 from outlive.engine.commands.policy_check import log_openness
 from outlive.engine.terminals import terminals_of
-from outlive.execution import engine_and_containers
+from outlive.execution import engine_and_routing
 from outlive.extensions.contract import extensions, load
 from outlive.extensions.server_part import Built, Given, ServerPart
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
@@ -104,15 +104,19 @@ class Application:
         self._begun = time.monotonic()
         redactor = redactor_of(settings)
         self._stack = contextlib.AsyncExitStack()
-        given = Given(settings=settings, layout=layout, ports=ports, environ=os.environ)
-        self._parts: list[ServerPart] = [load(one.server)(given) for one in extensions() if one.server]
-        engine, routing, self._containers = engine_and_containers(
-            settings,
-            layout,
+        given = Given(
+            settings=settings,
+            layout=layout,
             working_folder=working_folder,
-            redactor=redactor,
-            parts=self._parts,
+            own_files=(
+                *own_files(os.environ, working_folder=working_folder),
+                *(path for path in (settings.node_tokens, settings.tls_key) if path),
+            ),
+            ports=ports,
+            environ=os.environ,
         )
+        self._parts: list[ServerPart] = [load(one.server)(given) for one in extensions() if one.server]
+        engine, routing = engine_and_routing(given, redactor=redactor, parts=self._parts)
         self._engine = engine
         engine.reports.show_settings(effective)
         self._process_log = ProcessLog()
@@ -235,16 +239,14 @@ class Application:
                 await self._stack.enter_async_context(self._telemetry)
                 self._telemetry.report(self._metric_families)
             await self._stack.enter_async_context(self._tokens)
-            self._stack.push_async_callback(self._containers.close)
+            for part in self._parts:
+                await part.begin()
+                self._stack.push_async_callback(part.end)
             await self._stack.enter_async_context(self._engine)
             if self._audit is not None:
                 await self._engine.records.remember_audit_log(self._audit.tell_name)
                 # A short life, too, must leave the log's name in the registry, which closes with the engine.
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
-            self._stack.callback(remove_when_closed(self._engine, self._containers))
-            if await asyncio.to_thread(os.path.isdir, self._layout.containers):
-                await engine.queries.known()  # none may be taken for one that no process uses
-            await self._containers.open()
             if self._channels:
                 shows_line = settings.notify_last_line
                 alerting = Alerting(

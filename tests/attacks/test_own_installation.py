@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import outlive
-from outlive.backends.docker.runner_build import compiled_runner
 from outlive.core.command import Profile
+from outlive.discovery.runner_build import compiled_runner
 from tests.cli.launching import run
 from tests.keeper.house import shim_program
 from tests.sandbox.ordinary import NOBODY, SYSTEM_PYTHON, as_nobody, open_folder, ordinary_outlive

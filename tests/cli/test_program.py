@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import outlive
-from outlive.backends.docker import runner_build
-from outlive.backends.docker.runner_build import present_runner, shipped_name
 from outlive.cli.machine.probes import probe_program
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.discovery import keeper as discovered
+from outlive.discovery import runner_build
 from outlive.discovery.keeper import ensure_keeper, find_program, program_path
+from outlive.discovery.runner_build import present_runner, shipped_name
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.cli.launching import run
 from tests.keeper.client import until

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self, Unpack
 
-from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.runner_socket import SocketHandover, mark_of
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
+from outlive.extensions.docker.folders import prepare_hand
+from outlive.extensions.docker.runner_socket import SocketHandover, mark_of
 from outlive.kernel import sockets
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.processes import children

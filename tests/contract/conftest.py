@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.places import PLACES, Asker, Place, open_place
-from tests.docker.conftest import docker_host
+from tests.extensions.docker.conftest import docker_host
 from tests.extensions.ray.cluster import RayCluster
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from outlive.client import Gap, Output
 from tests.contract.places import Asker
-from tests.docker.tools import PYTHON
+from tests.extensions.docker.tools import PYTHON
 from tests.remote.pairs import PATIENCE_S, wait_until
 
 

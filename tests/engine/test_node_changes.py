@@ -1,6 +1,7 @@
 """Changes of nodes whose caller hangs up in the middle: each is done to its end, or not at all."""
 
 import asyncio
+import os
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from outlive.engine.machines.nodes import Nodes, NoGateways
 from outlive.engine.machines.routes import NoRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
-from outlive.execution import engine_and_containers
+from outlive.execution import engine_and_routing
 from outlive.extensions.fleet.backend import RemoteBackend
 from outlive.extensions.fleet.part import FleetPart
 from outlive.extensions.server_part import Given
@@ -172,12 +173,12 @@ async def test_a_node_that_could_not_be_opened_is_opened_when_it_is_added_again(
     monkeypatch.setattr(RemoteBackend, "open", fails_once)
     layout = own_house.layout
     settings = resolve({"state_dir": layout.root}, {}, working_folder="/").settings
-    given = Given(settings=settings, layout=layout, ports={}, environ={})
-    part = await asyncio.to_thread(FleetPart, given)
-    make = partial(
-        engine_and_containers, settings, layout, working_folder="/", redactor=Redactor(), parts=[part]
+    given = Given(
+        settings=settings, layout=layout, working_folder="/", own_files=(), ports={}, environ=os.environ
     )
-    engine, part._routes.routing, _ = await asyncio.to_thread(make)
+    part = await asyncio.to_thread(FleetPart, given)
+    make = partial(engine_and_routing, given, redactor=Redactor(), parts=[part])
+    engine, part._routes.routing = await asyncio.to_thread(make)
     with ServerLock(layout):
         async with engine:
             with pytest.raises(OSError, match="Input/output"):

@@ -1,4 +1,4 @@
 """Fixtures of the faults: the containers' runner, and a Docker daemon of a test's own."""
 
-from tests.docker.conftest import own_dockerd
+from tests.extensions.docker.conftest import own_dockerd
 from tests.runner.conftest import binary

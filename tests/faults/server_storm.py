@@ -19,7 +19,7 @@ from pathlib import Path
 
 import anyio
 
-from tests.docker.tools import containers_left, remove_containers, serve_words
+from tests.extensions.docker.tools import containers_left, remove_containers, serve_words
 from tests.faults.judging import Report, check_audit, check_folder, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Planner

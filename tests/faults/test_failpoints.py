@@ -15,8 +15,8 @@ from typing import Unpack
 import pytest
 
 import outlive.keeper
-from outlive.backends.docker.runner_build import runner_sources
 from outlive.core.identity import ProcessId, id_to_bytes
+from outlive.discovery.runner_build import runner_sources
 from outlive.protocols.keeper import CauseCode
 from tests.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until

@@ -2,7 +2,7 @@
 they are made of.
 
 What a release makes is tried by the release itself; its wheels by `test_wheel`, its image by
-`tests/docker/test_image.py`.
+`tests/extensions/docker/test_image.py`.
 """
 
 import re

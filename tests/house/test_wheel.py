@@ -22,8 +22,8 @@ import pytest
 from uv import find_uv_bin
 
 import outlive
-from outlive.backends.docker.runner_build import MACHINES, runner_sources, shipped_name
 from outlive.core.errors import StartFailed
+from outlive.discovery.runner_build import MACHINES, runner_sources, shipped_name
 from scripts.wheels import build, compile_programs, try_program
 from tests.house.sources import ROOT
 

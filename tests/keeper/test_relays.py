@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -205,11 +206,12 @@ class _Piped:
         self._log = folder / "out"
 
     def turn(self) -> bytes:
-        """Let everything happen that is due; returns the log."""
-        over: list[bool] = []
-        self.loop.later(0.02, lambda: over.append(True))
-        while not over:
-            self.loop.turn()
+        """Let everything happen that is due; returns the log. A busy machine makes few turns in a time."""
+        over: list[int] = []
+        for turn in range(15):
+            self.loop.later(0.002, partial(over.append, turn))
+            while len(over) <= turn:
+                self.loop.turn()
         assert self.errors == []
         return self._log.read_bytes()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.runner_build import RUNNER_FLAGS, runner_binary, runner_sources
 from outlive.core.errors import StartFailed
+from outlive.discovery.runner_build import RUNNER_FLAGS, runner_binary, runner_sources
 from tests.runner.playing import Command, Runner
 from tests.runner.shims import KINDS, Shim
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker import runner_build as building
-from outlive.backends.docker.runner_build import MACHINES, compile_runner, runner_binary
 from outlive.core.errors import StartFailed
+from outlive.discovery import runner_build as building
+from outlive.discovery.runner_build import MACHINES, compile_runner, runner_binary
 from outlive.kernel import sockets
 from tests.cli.screens import needs
 from tests.runner.playing import PATIENCE_S, Command, Runner

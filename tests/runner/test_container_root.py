@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker import folders
-from outlive.backends.docker.container_root import open_root
 from outlive.core.errors import InvalidState
 from outlive.core.layout import Layout
+from outlive.extensions.docker import folders
+from outlive.extensions.docker.container_root import open_root
 
 _NAME = "outlive-session-a"
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.folders import prepare_hand
-from outlive.backends.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
 from outlive.core.layout import Layout
+from outlive.extensions.docker.folders import prepare_hand
+from outlive.extensions.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
 from outlive.kernel.processes import children
 from outlive.kernel.sockets import connect_own
 from tests.contained.house import CONTAINER, UNSHARE, ContainedHouse

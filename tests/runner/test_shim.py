@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends.docker.runner_build import runner_sources
+from outlive.discovery.runner_build import runner_sources
 from outlive.kernel import sockets
 from outlive.kernel.processes import start_ticks, stat_fields, this_boot
 from outlive.protocols.frames import decode_end, decode_pid

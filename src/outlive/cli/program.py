@@ -352,25 +352,6 @@ PROGRAM = Group(
             ),
         ),
         Group(
-            "containers",
-            "Look after the containers of commands.",
-            (
-                Verb(
-                    "ls",
-                    "List containers. Image, age, state, and the processes that live in them.",
-                    ".operator.containers:ls",
-                ),
-                Verb(
-                    "rm",
-                    (
-                        "Remove containers. All that is in them but mounted folders goes too; the next "
-                        "command makes one anew."
-                    ),
-                    ".operator.containers:rm",
-                ),
-            ),
-        ),
-        Group(
             "audit",
             "Look at what each caller did: the audit log.",
             (
@@ -394,7 +375,7 @@ PROGRAM = Group(
         ),
         ("Agents and approvals", "approvals approve deny"),
         ("This machine and its server", "ui serve stop-server service doctor config completion mcp keeper"),
-        ("Operators", "backup restore policy token audit node containers"),
+        ("Operators", "backup restore policy token audit node"),
     ),
 )
 

@@ -1,14 +1,18 @@
-"""What this machine offers to commands that say what they need, as settings.
+"""Options about places: where commands run, and what this machine offers to those that say what they need.
 
 And the words for needs and capacity. Pure.
 
 `cpu=4,mem=16G,gpu=1,zone=eu`: amounts by their names, every other name is a label.
 """
 
-from outlive.config.options import option, parse_size
+import re
+
+from outlive.config.options import option, parse_size, parse_switch
+from outlive.core.location import DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.values import dataclass
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _AMOUNTS = {"cpu": "cpu", "cpus": "cpu", "mem": "memory", "memory": "memory", "gpu": "gpu", "gpus": "gpu"}
 
 
@@ -76,10 +80,37 @@ def parse_placement(text: str) -> str:
     return text.strip().lower()
 
 
+def parse_backend(text: str) -> str:
+    """Return the name of a backend.
+
+    A switch that is on means docker, one that is off local (promise S4.9.docker).
+    """
+    word = text.strip()
+    try:
+        return DOCKER if parse_switch(word) else LOCAL
+    except ValueError:
+        pass
+    if word.lower() in {LOCAL, DOCKER}:
+        return word.lower()
+    if not _NAME.fullmatch(word):
+        raise ValueError("local, docker or the name of a node is needed")
+    return word
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlacementSettings:
-    """The part of `Settings` that says where commands run that say what they need."""
+    """The part of `Settings` that says where commands run."""
 
+    # Also a switch: USE_DOCKER is on or off (promise S4.9.docker).
+    backend: str = option(
+        "name",
+        parse_backend,
+        "local",
+        "Where commands run that name no backend: local, docker, or a node. USE_DOCKER=True means docker.",
+        flag="--backend",
+        env=("USE_DOCKER",),
+        example="docker",
+    )
     placement: str = option(
         "placement",
         parse_placement,

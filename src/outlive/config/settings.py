@@ -16,7 +16,6 @@ from outlive.config.access_settings import (
     NodeSettings,
     PortOptions,
 )
-from outlive.config.docker_settings import ContainerOptions
 from outlive.config.notify_settings import NotifySettings
 from outlive.config.options import (
     Option,
@@ -41,7 +40,6 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
-    ContainerOptions,
     SandboxOptions,
     TelemetrySettings,
     NotifySettings,

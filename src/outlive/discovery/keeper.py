@@ -1,7 +1,7 @@
 """The keeper, found or started with this installation's program for shims: `ensure_keeper`, `find_program`.
 
 How a keeper is started belongs to `keeper.common.launch`, what makes the program's copy in the state folder
-to `keeper.common.program`; compiling it to `backends.docker.runner_build`.
+to `keeper.common.program`; compiling it to `discovery.runner_build`.
 """
 
 import functools
@@ -44,7 +44,7 @@ def find_program(layout: Layout) -> str:
         BackendUnavailable: `keeper_unavailable`: nothing here can compile it.
     """
     # Imported here: only a caller that really starts a keeper needs it.
-    from outlive.backends.docker.runner_build import HINT, runner_binary  # noqa: PLC0415
+    from outlive.discovery.runner_build import HINT, runner_binary  # noqa: PLC0415
 
     try:
         return str(runner_binary(os.uname().machine, Path(layout.programs)))
@@ -55,7 +55,7 @@ def find_program(layout: Layout) -> str:
 
 def program_path(layout: Layout) -> str | None:
     """Return the path of the program; None as long as none was compiled."""
-    from outlive.backends.docker.runner_build import present_runner  # noqa: PLC0415
+    from outlive.discovery.runner_build import present_runner  # noqa: PLC0415
 
     found = present_runner(os.uname().machine, Path(layout.programs))
     return None if found is None else str(found)
@@ -70,3 +70,21 @@ def placed_program(layout: Layout) -> str | None:
         return None if found is None else place_program(layout, found)
     except OSError:
         return None
+
+
+def place_runner(layout: Layout, machine: str) -> str:
+    """Put the program for containers of a machine into the state folder, where any user may execute it, and
+    return its path. It may be compiled now, which takes seconds.
+
+    Raises:
+        StartFailed: `docker_unavailable`: nothing here can compile it, or it cannot be written.
+    """
+    from outlive.discovery.runner_build import runner_binary  # noqa: PLC0415
+
+    try:
+        path = place_program(layout, str(runner_binary(machine, Path(layout.programs))))
+        os.chmod(path, 0o555)  # noqa: S103 - a container's user may be another one
+    except OSError as error:
+        text = f"Outlive's program cannot be put into the state folder: {error.strerror}."
+        raise StartFailed("docker_unavailable", text) from error
+    return path

@@ -142,7 +142,7 @@ class OpenFiles:
         self._denied = DeniedPaths([settings.state_dir, *settings.own_files])
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
         self._nodes = nodes
-        self._open_root = settings.open_root
+        self._containers = settings.containers
         self._lookup = lookup
         self._lines = lines
         self._events = events
@@ -291,9 +291,9 @@ class OpenFiles:
         """Open a path of this machine or of one of its containers. Blocks."""
         if container is None:
             return FileRoot(name_bytes(path), self._denied, writes=writes)
-        if self._open_root is None:
+        if self._containers is None:
             raise InvalidRequest("invalid_params", "This server has no containers.")
-        other = self._open_root(container)
+        other = self._containers.open_root(container)
         try:
             return FileRoot(name_bytes(path), self._denied, writes=writes, other=other)
         finally:

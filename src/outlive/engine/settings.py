@@ -3,15 +3,14 @@
 The engine's settings made from the server's: `engine_settings`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from outlive.config import Settings, all_options
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
-from outlive.core.file_words import OtherRoot
-from outlive.core.location import ContainerPlan
 from outlive.core.values import dataclass, field
+from outlive.engine.commands.elsewhere import ContainerPlaces
 from outlive.engine.commands.policy_check import command_policy
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
@@ -26,8 +25,7 @@ from outlive.store.retention import Retention
 class EngineSettings:
     """What the operator has chosen, and what was made of it for the engine.
 
-    `options` are the operator's, as they are. `remember` notes the plan of a container down and returns its
-    name; `open_root` opens the root folder of a running one, and blocks; None: there is no Docker mode.
+    `options` are the operator's, as they are. Without `containers` none runs in one.
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     What waits for a reader (`on_limit` "block") waits `reader_grace_s` for one that is gone. `own_files` are
     outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
@@ -47,8 +45,7 @@ class EngineSettings:
     options: Settings = field(default_factory=Settings)
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
-    remember: Callable[[ContainerPlan], Awaitable[str]] | None = None
-    open_root: Callable[[str], OtherRoot] | None = None
+    containers: ContainerPlaces | None = None
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     standing_file: str | None = None
     own_files: tuple[str, ...] = ()

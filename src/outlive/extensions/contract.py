@@ -43,6 +43,12 @@ OWN = (
         options=f"{_HERE}.bridge.options:BridgeOptions",
         server=f"{_HERE}.bridge.door:BridgeDoor",
     ),
+    Extension(
+        name="docker",
+        options=f"{_HERE}.docker.options:DockerOptions",
+        server=f"{_HERE}.docker.part:DockerPart",
+        verbs=f"{_HERE}.docker:VERBS",
+    ),
     Extension(name="fleet", server=f"{_HERE}.fleet.part:FleetPart"),
     Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
     Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),

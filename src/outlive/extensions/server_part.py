@@ -12,6 +12,7 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.engine import Engine
+from outlive.engine.commands.elsewhere import ContainerPlaces
 from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.terminals import Terminals
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
@@ -29,12 +30,16 @@ class Given:
     Attributes:
         settings: What the user chose; `settings.of` has an extension's own options.
         layout: The state folder.
+        working_folder: Where commands run by default.
+        own_files: Outlive's files outside of the state folder: settings, tokens, keys.
         ports: The open ports by their names.
         environ: The server's environment.
     """
 
     settings: Settings
     layout: Layout
+    working_folder: str
+    own_files: tuple[str, ...]
     ports: Mapping[str, int]
     environ: Mapping[str, str]
 
@@ -64,10 +69,12 @@ class ServerPart:
     """An extension's share of one server: a subclass overrides what it brings.
 
     In this order: made, asked for `backends` and `placement`, `join` with the engine, asked for `routes`.
-    `async with` opens it when the engine is open and closes it before the engine; `hang_up` comes earlier, to
-    end what clients merely keep open.
+    `begin` comes before the engine is opened, and `end` after it is closed. `async with` opens the part when
+    the engine is open and closes it before the engine; `hang_up` comes earlier, to end what clients merely
+    keep open.
 
     Attributes:
+        containers: The containers of this machine.
         nodes: Where requests to nodes go.
         entrance: Judges callers at one path by what they show there, instead of tokens and uids.
         endpoints: Paths to show on the front page, by their names.
@@ -75,6 +82,7 @@ class ServerPart:
         socket_hint: A sentence for a WebSocket that found no endpoint.
     """
 
+    containers: ContainerPlaces | None = None
     nodes: NodeRoutes | None = None
     entrance: Entrance | None = None
     endpoints: Mapping[str, str] = MappingProxyType({})
@@ -103,6 +111,12 @@ class ServerPart:
     def health(self) -> Mapping[str, object]:
         """Return members for the answer of /health."""
         return {}
+
+    async def begin(self) -> None:
+        """Get ready for an engine that is about to open."""
+
+    async def end(self) -> None:
+        """Let go of what the engine needed to the end."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -17,8 +17,9 @@ from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.values import dataclass, field, replace
 from outlive.engine.commands.resolver import Resolved
-from outlive.keeper.sandbox.capabilities import Capabilities, own_code, read_offers
+from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.keeper.sandbox.steps import TEMPORARY, Machine, SandboxPlace, bounds_of
+from outlive.kernel.own_code import own_code
 from outlive.kernel.own_places import (
     OwnPlace,
     Protection,

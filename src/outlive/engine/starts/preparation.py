@@ -13,7 +13,7 @@ from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Needs
 from outlive.core.process import Owner
 from outlive.core.values import replace
-from outlive.engine.commands.containers import ContainerStarts, resolve_elsewhere
+from outlive.engine.commands.elsewhere import backend_of, resolve_elsewhere
 from outlive.engine.commands.resolver import Resolved, Resolver, clean_environment, find_shell
 from outlive.engine.commands.sandbox import Sandboxes
 from outlive.engine.commands.unfiltered import keeping_unfiltered
@@ -47,9 +47,6 @@ class Preparation:
         self._environment = clean_environment(settings.environment)
         self._resolver: Resolver | None = None
         self._sandboxes = sandboxes
-        self._containers = ContainerStarts(
-            settings.options, cwd=settings.cwd, is_strict=settings.is_strict, remember=settings.remember
-        )
 
     async def open(self) -> None:
         """Look for the shell that runs command lines, in a thread."""
@@ -109,7 +106,7 @@ class Preparation:
         return replace(needs, node=LOCAL) if is_here else needs
 
     async def _resolved(self, command: Command, owner: Owner, process_id: ProcessId) -> Resolved:
-        backend = self._containers.backend_of(command, owner)
+        backend = backend_of(command, owner, self._settings.options)
         needs = await self._needs(command, owner, backend)
         if needs is None:
             return await self._resolved_at(command, owner, process_id, backend=backend)
@@ -128,7 +125,9 @@ class Preparation:
             )
         inside = None if owner.inside is None else await record_inside(self._queries, owner.inside)
         if kind == "container":
-            resolved = await self._containers.prepare(command, owner, process_id)
+            if self._settings.containers is None:
+                raise InvalidRequest("invalid_params", "backend: this server has no containers.")
+            resolved = await self._settings.containers.prepare(command, owner, process_id)
             await self._sandboxes.check_folder(resolved.cwd, inside)
             return resolved
         profile = self._sandboxes.choose(command, owner, inside)
@@ -172,7 +171,7 @@ class Preparation:
         Raises:
             CommandRefused: `profile_too_weak`.
         """
-        self._containers.backend_of(Command(backend=backend), owner)
+        backend_of(Command(backend=backend), owner, self._settings.options)
         await self.check_unbounded(owner)
 
     async def check_unbounded(self, owner: Owner) -> None:

@@ -14,7 +14,7 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.location import LOCAL, Location
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass, field, replace
-from outlive.engine.commands.containers import execute_words
+from outlive.engine.commands.elsewhere import execute_words
 from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import StartOutcomes

@@ -22,7 +22,7 @@ from outlive.core.errors import (
 from outlive.core.identity import ProcessId
 from outlive.core.location import LOCAL
 from outlive.core.needs import Needs
-from outlive.engine.commands.containers import execute_words
+from outlive.engine.commands.elsewhere import execute_words
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.extensions.fleet.requests import NodeRequests

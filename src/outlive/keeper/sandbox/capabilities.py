@@ -8,9 +8,7 @@ decided in `steps`.
 import ctypes
 import json
 import os
-import site
 import subprocess
-import sys
 from collections.abc import Mapping
 
 from outlive.core.command import Profile
@@ -21,6 +19,7 @@ from outlive.keeper.common.spawn import PROGRAM_FLAG, keeper_argv, keeper_enviro
 from outlive.keeper.sandbox.cgroups import find_limits
 from outlive.keeper.sandbox.steps import MIN_LANDLOCK, Machine, SandboxPlace, bounds_of
 from outlive.kernel.locks import holder_of
+from outlive.kernel.own_code import PACKAGE, own_code
 from outlive.protocols.frames import SPEC_VERSION, encode_exec
 
 # Seconds for all attempts together; they usually take 0.06 s, a loaded machine takes longer.
@@ -28,7 +27,6 @@ _DEADLINE_S = 20.0
 # Flags of clone(2).
 _NEWNS, _NEWIPC, _NEWUSER, _NEWNET = 0x20000, 0x08000000, 0x10000000, 0x40000000
 _LANDLOCK_CREATE, _ASK_FOR_VERSION = 444, 1
-_PACKAGE = os.path.realpath(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 _TRUE = next((path for path in ("/bin/true", "/usr/bin/true") if os.path.exists(path)), "/bin/true")
 
 
@@ -102,7 +100,7 @@ def main(state_dir: str, program: int) -> None:
         can_unshare=can_unshare,
         own_ipc=not _attempt((f"unshare {_NEWIPC if can_unshare else _NEWIPC | _NEWUSER}",), program),
         own_mounts=not _attempt(
-            (f"unshare {_NEWNS if can_unshare else _NEWNS | _NEWUSER}", f"protect {_PACKAGE}"), program
+            (f"unshare {_NEWNS if can_unshare else _NEWNS | _NEWUSER}", f"protect {PACKAGE}"), program
         ),
         own_proc=can_unshare
         and not _has_masks()
@@ -123,18 +121,6 @@ def main(state_dir: str, program: int) -> None:
         "own_proc": machine.own_proc,
     }
     print(json.dumps({"machine": facts, "obstacles": obstacles, "code": own_code()}))  # noqa: T201 - this is its answer
-
-
-def own_code() -> list[str]:
-    """Return the paths from which this process and its successors take code, whether they exist or not."""
-    found = [_PACKAGE, *sys.path, sys.executable]
-    if sys.prefix != sys.base_prefix:
-        found.append(sys.prefix)  # a virtual environment, whole: its scripts and its settings count, too
-    if sys.pycache_prefix is not None:
-        found.append(sys.pycache_prefix)
-    if site.ENABLE_USER_SITE:
-        found.append(site.getusersitepackages())
-    return [path for path in dict.fromkeys(found) if path.startswith("/")]
 
 
 def _landlock_version() -> int:
