@@ -63,6 +63,8 @@ from outlive.server.http.http_server import Timed
 from outlive.server.http.listeners import local_address
 from outlive.server.http.tls import certificate_names
 from outlive.server.limiters import RateLimiter, counting
+from outlive.server.operations import Operations
+from outlive.server.terminal_calls import TerminalCalls
 from outlive.store.audit.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 
@@ -126,17 +128,18 @@ class Application:
         self._telemetry: SentTelemetry | None = None
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
+        operations = Operations(engine, TerminalCalls(terminals, wait_s=settings.wait_s))
         self._jsonrpc = JsonRpcFrontend(
             engine,
             settings,
             take=self._take,
             observe=functools.partial(metrics.observe_request, "jsonrpc"),
-            terminals=terminals,
+            operations=operations,
         )
         self._terminal = TerminalFrontend(engine, take=self._take)
         self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings))
         self._rest = RestFrontend(
-            lambda: rest_service(engine, terminals, settings),
+            lambda: rest_service(engine, operations, settings),
             engine.health.check,
             functools.partial(found_so_far, engine),
         )
@@ -152,6 +155,7 @@ class Application:
         )
         for part in self._parts:
             part.join(built)
+            operations.add(part.carriers())
         self._web = WebFrontend(
             layout,
             address=local_address(ports, settings.host, has_tls=bool(settings.tls_cert)),

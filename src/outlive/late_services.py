@@ -14,6 +14,7 @@ from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
 from outlive.observability.families import Family
+from outlive.server.operations import Operations
 
 _logger = logging.getLogger(__name__)
 
@@ -34,12 +35,12 @@ def mcp_service(
     )
 
 
-def rest_service(engine: Engine, terminals: Terminals, settings: Settings) -> LoadedRest:
+def rest_service(engine: Engine, operations: Operations, settings: Settings) -> LoadedRest:
     """Build the REST service; called at the first REST request."""
     # Start-up time: most servers are never asked over REST.
     from outlive.frontends.rest.service import RestService  # noqa: PLC0415
 
-    return RestService(engine, settings, terminals)
+    return RestService(engine, settings, operations)
 
 
 class SentTelemetry(Protocol):

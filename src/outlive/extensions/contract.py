@@ -25,12 +25,15 @@ class Extension(NamedTuple):
     Attributes:
         name: In messages.
         options: A dataclass of `config.options.option` fields: settings of the server (`Settings.of`).
+        operations: A tuple of `operations.operation.Operation`: over JSON-RPC and REST, carried out by
+            `ServerPart.carriers`.
         server: A class derived from `ServerPart`.
         verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
     """
 
     name: str
     options: str = ""
+    operations: str = ""
     server: str = ""
     verbs: str = ""
 

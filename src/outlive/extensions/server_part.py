@@ -21,6 +21,7 @@ from outlive.placement.fleet import FleetNode
 from outlive.server.access.authenticator import Entrance
 from outlive.server.access.peers import Peers
 from outlive.server.limiters import Take
+from outlive.server.operations import Carrier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,10 @@ class ServerPart:
     def routes(self) -> Sequence[BaseRoute]:
         """Return what the HTTP server answers."""
         return ()
+
+    def carriers(self) -> Mapping[str, Carrier]:
+        """Return what carries out the extension's operations, by their names."""
+        return {}
 
     def health(self) -> Mapping[str, object]:
         """Return members for the answer of /health."""

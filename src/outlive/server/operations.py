@@ -13,15 +13,20 @@ from outlive.operations.reports import REPORTS
 from outlive.server.terminal_calls import TerminalCalls
 
 # Takes a checked request and its caller; raises what the engine's part raises.
-_Carrier = Callable[[Any, Owner], Awaitable[msgspec.Struct | Mapping[str, object]]]
+Carrier = Callable[[Any, Owner], Awaitable[msgspec.Struct | Mapping[str, object]]]
 
 
 class Operations:
-    """The operations of `operations.table` that have an `answer`."""
+    """The operations of `operations.table` that have an `answer`; `terminals` answers those about them."""
 
     def __init__(self, engine: Engine, terminals: TerminalCalls) -> None:
         self._engine = engine
-        self._terminals = terminals
+        self.terminals = terminals
+        self._added: dict[str, Carrier] = {}
+
+    def add(self, carriers: Mapping[str, Carrier]) -> None:
+        """Have an extension's operations carried out."""
+        self._added.update(carriers)
 
     async def carry_out(self, name: str, request: msgspec.Struct, by: Owner) -> dict[str, object]:
         """Return the members of the operation's answer.
@@ -29,12 +34,14 @@ class Operations:
         Raises:
             OutliveError: What the part of the engine raises that answers.
         """
-        members: dict[str, object] = msgspec.to_builtins(await self._carriers[name](request, by))
+        members: dict[str, object] = msgspec.to_builtins(
+            await (self._added.get(name) or self._carriers[name])(request, by)
+        )
         return members
 
     @cached_property
-    def _carriers(self) -> Mapping[str, _Carrier]:
-        engine, terminals = self._engine, self._terminals
+    def _carriers(self) -> Mapping[str, Carrier]:
+        engine, terminals = self._engine, self.terminals
         return {
             "disk": engine.disk_usage.answer,
             "services_up": engine.services.up,

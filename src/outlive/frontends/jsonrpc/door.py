@@ -9,7 +9,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outlive.config import Settings
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
-from outlive.engine.terminals import Terminals, terminals_of
+from outlive.engine.terminals import terminals_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.sessions import Sessions
@@ -43,7 +43,7 @@ class JsonRpcFrontend:
         *,
         observe: Observe = lambda _method, _seconds: None,
         take: Take = lambda _principal, _count: 0.0,
-        terminals: Terminals | None = None,
+        operations: Operations | None = None,
     ) -> None:
         """Stand before `engine`; nothing runs yet.
 
@@ -51,13 +51,14 @@ class JsonRpcFrontend:
             engine: What is served.
             settings: How.
             observe: Called with each method that was answered, and the seconds that took.
-            terminals: Those that are offered; the engine's own if none are given.
+            operations: Carries out what every door answers alike; without, the engine's own.
             take: Counts a message of a principal; returns how many seconds to wait before it is looked at.
         """
         self._observe = observe
         self._take = take
-        calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
-        self._operations = Operations(engine, calls)
+        self._operations = operations or Operations(
+            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
+        )
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()

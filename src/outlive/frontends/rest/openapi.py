@@ -15,6 +15,7 @@ from outlive.frontends.rest.problems import MEDIA_TYPE, known_problems
 from outlive.frontends.rest.routes import WEBSOCKET, RestRoute
 from outlive.operations.answers import Chunk, GapView
 from outlive.operations.schemas import Schema, component_schemas, reference
+from outlive.operations.table import OPERATIONS
 from outlive.protocols.rest.answers import Problem
 from outlive.protocols.rest.requests import BODIES
 
@@ -53,6 +54,13 @@ _OF_BODIES = frozenset({400, 413, 415})
 _OF_NAMES = frozenset({404})  # what a path names may not be there
 
 
+def _bodies() -> dict[type[msgspec.Struct], dict[str, Any]]:
+    """Return what the document says of requests beside their schemas."""
+    declared = OPERATIONS.values()
+    examples = {one.request: {"examples": [one.example]} for one in declared if one.request and one.example}
+    return {**BODIES, **examples}
+
+
 def make_document(routes: Iterable[RestRoute], version: str) -> dict[str, Any]:
     """Return the OpenAPI document (3.1.0) of routes."""
     shown = [route for route in routes if route.method != WEBSOCKET]
@@ -61,12 +69,12 @@ def make_document(routes: Iterable[RestRoute], version: str) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _describe(route)
     # Pieces of a page are named by reference only, so msgspec does not find them by itself.
     answers = [shape for route in shown for shape in route.answers]
-    shapes: list[type[msgspec.Struct]] = [*answers, *BODIES, Problem, Chunk, GapView]
+    shapes: list[type[msgspec.Struct]] = [*answers, *_bodies(), Problem, Chunk, GapView]
     return {
         "openapi": "3.1.0",
         "info": {"title": "outlive", "description": _ABOUT, "version": version},
         "paths": paths,
-        "components": {"schemas": component_schemas(shapes, BODIES)},
+        "components": {"schemas": component_schemas(shapes, _bodies())},
         "tags": _TAGS,
     }
 

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocketClose
 from outlive import __version__
 from outlive.config import Settings
 from outlive.engine import Engine
-from outlive.engine.terminals import Terminals, terminals_of
+from outlive.engine.terminals import terminals_of
 from outlive.frontends.rest import documents, probes, processes
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
 from outlive.frontends.rest.machines import files
@@ -32,6 +32,7 @@ from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS, Changes, Resize
 from outlive.operations.files import FolderPage, NewFile
 from outlive.operations.nodes import NodeLabels, OfNode
+from outlive.operations.operation import Operation
 from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.table import OPERATIONS
@@ -194,13 +195,21 @@ _OWN: tuple[RestRoute, ...] = (
     RestRoute("GET", "/healthz", "health", probes.healthz, answers.Alive),
     RestRoute("GET", "/readyz", "health", probes.readyz, answers.Ready),
 )
+
+
+def _address(operation: Operation) -> tuple[str, str]:
+    if operation.route:
+        method, _, path = operation.route.partition(" ")
+        return method, path
+    is_read = operation.scope is Scope.READ or operation.name in REPORTS
+    return "GET" if is_read else "POST", f"/v1/{operation.name}"
+
+
 _ROUTED = {route.operation for route in _OWN}
 ROUTES: tuple[RestRoute, ...] = (
     *_OWN,
     *(  # what every door answers alike and has no address of its own above
-        RestRoute(
-            "GET" if one.scope is Scope.READ or one.name in REPORTS else "POST", f"/v1/{one.name}", one.name
-        )
+        RestRoute(*_address(one), one.name, problems=one.problems)
         for one in OPERATIONS.values()
         if one.answer is not None and one.name not in _ROUTED
     ),
@@ -210,11 +219,13 @@ ROUTES: tuple[RestRoute, ...] = (
 class RestService:
     """REST over HTTP, an ASGI application. Nothing has to be opened or closed."""
 
-    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
-        """Serve the processes of `engine`, and terminals: the engine's own if none are given."""
-        calls = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+    def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
+        """Serve the processes of `engine`, and what `operations` carries out (else the engine's own)."""
+        operations = operations or Operations(
+            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
+        )
         self._context = RestContext(
-            engine=engine, terminals=calls, operations=Operations(engine, calls), settings=settings
+            engine=engine, terminals=operations.terminals, operations=operations, settings=settings
         )
         self._routes = self._by_path()
         served: list[BaseRoute] = []
