@@ -12,12 +12,12 @@ import msgspec
 from outlive.cli.foreground.signals import failed_start
 from outlive.core.errors import SLUGS, error_from_slug
 from outlive.core.hints import MEANINGS
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 from outlive.frontends.mcp.tools.table import COMMAND_TOOLS, LEAN_TOOLS, PROCESS_TOOLS, TERMINAL_TOOLS
 from outlive.frontends.rest.problems import HTTP_SLUGS
 from outlive.operations.answers import Chunk, GapView
 from outlive.operations.schemas import member_names
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.protocols.jsonrpc.answers import ERROR_NUMBERS
 from outlive.protocols.jsonrpc.members import NOTIFICATIONS, ProcessMembers
 from outlive.server.error_formats import STATUS
@@ -100,8 +100,8 @@ def _exit_code(slug: str) -> int:
 
 def _messages() -> str:
     parts = [_MESSAGES]
-    for name, method in METHODS.items():
-        parts.append(f"\n### `{name}`\n\n{OPERATIONS[name].help}\n\n{_parameters(method.shape)}")
+    for name, method in methods().items():
+        parts.append(f"\n### `{name}`\n\n{all_operations()[name].help}\n\n{_parameters(method.shape)}")
         is_process = method.result is ProcessMembers
         rows = [] if is_process else _member_rows(result_members(name))
         parts.append(
@@ -141,7 +141,7 @@ def sent_members(declared: type[msgspec.Struct]) -> dict[str, SentMember]:
 
 def result_members(method: str) -> dict[str, SentMember]:
     """Return the members of a method's result."""
-    return sent_members(METHODS[method].result)
+    return sent_members(methods()[method].result)
 
 
 def _sent(

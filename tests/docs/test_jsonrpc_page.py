@@ -13,7 +13,7 @@ import pytest
 from anyio import to_thread
 from msgspec.structs import fields
 
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 from outlive.operations.requests import decode_request
 from outlive.protocols.jsonrpc.answers import EVENT_NAMES
 from outlive.protocols.jsonrpc.members import NOTIFICATIONS
@@ -23,7 +23,7 @@ from tests.support.rpc import RpcClient
 from tests.support.server import OutliveServer
 
 _TEXT = page(PAGE)
-_SHAPES = {name: method.shape for name, method in METHODS.items()}
+_SHAPES = {name: method.shape for name, method in methods().items()}
 _OPTIONAL = {one.encode_name for one in fields(NOTIFICATIONS["process.output"]) if not one.required}
 _ONE_OF = {"command", "argv"}  # null by default, but exactly one is needed: the page shows no default
 
@@ -34,7 +34,7 @@ def test_generated_tables_are_up_to_date(name: str) -> None:
 
 
 def test_every_method_has_a_section() -> None:
-    for method in METHODS:
+    for method in methods():
         assert section(_TEXT, f"### `{method}`")
 
 
@@ -110,7 +110,7 @@ def test_every_request_shown_is_a_request() -> None:
     requests = [message for message in _requests_and_responses() if "id" in message and "method" in message]
     assert requests
     for request in requests:
-        shape = METHODS[str(request["method"])].shape
+        shape = methods()[str(request["method"])].shape
         decode_request(json.dumps(request["params"]).encode(), shape)
 
 

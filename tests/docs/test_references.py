@@ -4,7 +4,7 @@ import pytest
 
 from outlive.core.errors import SLUGS
 from outlive.core.hints import MEANINGS
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 from tests.docs.pages import page
 from tests.docs.references import PAGES
 
@@ -20,4 +20,4 @@ def test_every_error_means_something_in_one_sentence() -> None:
 
 
 def test_every_method_says_what_it_takes() -> None:
-    assert all(f"### `{method}`" in page("docs/messages.md") for method in METHODS)
+    assert all(f"### `{method}`" in page("docs/messages.md") for method in methods())

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 from outlive.protocols.jsonrpc.members import NOTIFICATIONS, ProcessMembers
 from tests.docs.references import ALL_TOOLS, SentMember, result_members, sent_members, tool_members
 from tests.docs.wire import NAMED_BY_CALLERS, Wire, members
@@ -126,11 +126,11 @@ def test_json_rpc_sends_no_member_that_is_not_in_the_documents(served: OutliveSe
     assert {name: sorted(extra) for name, extra in surplus.items() if extra} == {}
     # And the other way round: what is told of a result that always has the same members does come.
     hiding: set[str] = set()
-    for method in METHODS:
+    for method in methods():
         told = result_members(method)
         if method in wire.results:
             assert {name for name, one in told.items() if one.is_always} <= wire.results[method], method
-        if "redacted" in told and METHODS[method].result is not ProcessMembers:
+        if "redacted" in told and methods()[method].result is not ProcessMembers:
             hiding.add(method)
     assert {method for method, seen in wire.results.items() if "redacted" in seen} >= hiding | {"get"}
     assert "chunks.redacted" in wire.results["read"]

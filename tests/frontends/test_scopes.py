@@ -7,12 +7,12 @@ import pytest
 from outlive.config import Settings
 from outlive.core.errors import AccessDenied
 from outlive.engine import Engine
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.probes import healthz
 from outlive.frontends.rest.routes import RestRoute
 from outlive.frontends.rest.service import ROUTES, RestService
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.policy.access import Access, Scope
 from outlive.protocols.mcp.arguments import ShellArguments
 from outlive.protocols.mcp.lean import RunArguments
@@ -45,22 +45,22 @@ _FOR_ADMINS = ("/v1/approvals", "/v1/audit", "/v1/settings", "/v1/checks", "/v1/
 
 @pytest.mark.promise("A.scope")
 def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_all_others_run() -> None:
-    assert {name for name, method in METHODS.items() if method.scope is Scope.READ} == _LOOKS
-    assert {name for name, method in METHODS.items() if method.scope is Scope.ADMIN} == _DECIDES
-    assert {method.scope for method in METHODS.values()} == {Scope.READ, Scope.RUN, Scope.ADMIN}
+    assert {name for name, method in methods().items() if method.scope is Scope.READ} == _LOOKS
+    assert {name for name, method in methods().items() if method.scope is Scope.ADMIN} == _DECIDES
+    assert {method.scope for method in methods().values()} == {Scope.READ, Scope.RUN, Scope.ADMIN}
 
 
 def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it() -> None:
     """An operation that no frontend has, or a request of a frontend's own beside it, is a fact told twice."""
-    assert set(METHODS) == set(OPERATIONS) - {"health", "ui_code"}  # asked over HTTP alone
-    for name, method in METHODS.items():
-        operation = OPERATIONS[name]
+    assert set(methods()) == set(all_operations()) - {"health", "ui_code"}  # asked over HTTP alone
+    for name, method in methods().items():
+        operation = all_operations()[name]
         assert operation.help.endswith(".")
         assert method.scope is operation.scope
         if operation.request is not None:
             assert issubclass(method.shape, operation.request)
     for shape, name in ((StartRequest, "execute"), (RunArguments, "execute"), (ShellArguments, "execute")):
-        request = OPERATIONS[name].request
+        request = all_operations()[name].request
         assert request is not None
         assert issubclass(shape, request)
 
@@ -89,7 +89,7 @@ def test_every_rest_route_has_the_scope_of_its_operation() -> None:
     service = RestService(cast("Engine", None), Settings())  # nothing is asked of it
     for route in ROUTES:
         assert route.operation
-        assert route.scope is OPERATIONS[route.operation].scope
+        assert route.scope is all_operations()[route.operation].scope
     forgotten = RestRoute("GET", "/v1/new", "", healthz)
     assert forgotten.scope is Scope.ADMIN, "a route without an operation is closed"
     for (method, path), scope in service.routes().items():

@@ -23,7 +23,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.extensions.fleet.requests import NodeControls, NodeRequests
-from outlive.frontends.jsonrpc.methods import METHODS
+from outlive.frontends.jsonrpc.methods import methods
 
 _ID = "01m81ds7h140vms3gn2qew5vw4"
 _ASKED: list[tuple[Operation, dict[str, object]]] = [
@@ -51,7 +51,7 @@ def test_an_operation_is_a_request_that_a_server_reads_as_it_was_meant(
     operation: Operation, members: dict[str, object]
 ) -> None:
     read = msgspec.convert(
-        {"process_id": _ID, **operation.params()}, METHODS[operation.method].shape, strict=True
+        {"process_id": _ID, **operation.params()}, methods()[operation.method].shape, strict=True
     )
     assert {name: getattr(read, name) for name in members} == members
 

@@ -15,8 +15,9 @@ from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId
 from outlive.core.location import HERE, LOCAL, Kind, Location
 from outlive.core.process import InputWait, Observation
+from outlive.core.spec import Spec
 from outlive.core.values import dataclass
-from outlive.protocols.keeper import decode_spec
+from outlive.protocols.keeper import decode_spec, encode_spec
 
 _CANCELLED = "The caller left before its container was ready: it never ran."
 
@@ -26,12 +27,14 @@ class Route:
     """A name under which commands ask for a place: its kind, the backend that starts them, and what comes
     before.
 
-    `ready` is awaited with the spec's container before `backend` is asked.
+    `ready` is awaited with the spec's container before `backend` is asked; `adapt` returns the spec with
+    which it is asked.
     """
 
     kind: Kind
     backend: Backend
     ready: Callable[[str], Awaitable[None]] | None = None
+    adapt: Callable[[Spec], Spec] | None = None
 
 
 class RouteTable:
@@ -164,6 +167,8 @@ class Routing:
             route = self.table.route(backend)
             if route.ready is not None:
                 await route.ready(decode_spec(spec, with_command=False).container)
+            if route.adapt is not None:
+                spec = encode_spec(route.adapt(decode_spec(spec)))
         except OutliveError as error:
             settle(error)
             raise
@@ -225,5 +230,6 @@ class Routing:
         return self.table.nodes()
 
     def _of(self, process_id: ProcessId) -> Backend:
-        """Return the backend that has a process."""
-        return self.table.route(self._located(process_id).backend).backend
+        """Return the backend that has a process: the keeper, for all of this machine's places."""
+        location = self._located(process_id)
+        return self.table.route(location.backend).backend if location.is_elsewhere else self._local

@@ -249,6 +249,22 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         result = await self._link.request("list", params)
         return [read_info(view) for view in result["processes"]]
 
+    async def call(
+        self, operation: str, members: Mapping[str, object], *, is_repeatable: bool = False
+    ) -> Mapping[str, Any]:
+        """Have any operation of the server carried out, one of an extension for instance.
+
+        Args:
+            operation: Its name, as a method of docs/jsonrpc.md.
+            members: What it takes.
+            is_repeatable: Whether doing it twice is as good as once.
+
+        Raises:
+            BackendUnavailable: `server_lost`: whether it was done is not known (never if it is repeatable).
+            OutliveError: What the server answers.
+        """
+        return await self._link.request(operation, members, is_repeatable=is_repeatable)
+
     async def remove(self, process_id: str, *, force: bool = False, project: str | None = None) -> None:
         """Forget a finished process: record, output and folder.
 
@@ -439,6 +455,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         )
         return Events(asynchronous)
 
+    call = blocking(AsyncClient.call)
     list = blocking(AsyncClient.list)
     remove = blocking(AsyncClient.remove)
     approvals = blocking(AsyncClient.approvals)

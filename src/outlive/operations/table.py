@@ -1,10 +1,11 @@
 """The table of operations: what each is called, how much its caller must be allowed, what it takes, what it
-is for; those of extensions, too. Pure.
+is for (`OPERATIONS`; with those of extensions `all_operations`). Pure.
 
 A frontend gives an operation its own name (a JSON-RPC method, a route, a tool) and takes scope and help from
 here. An operation without a line here has no scope, so no frontend can offer it.
 """
 
+import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -203,7 +204,11 @@ _ALL = (
     reads("ui_code", "Make a file that opens the page of the caller's processes in a browser, once."),
     reads("health", "Say how the server is."),
 )
-_ADDED: tuple[Operation, ...] = tuple(
-    operation for one in extensions() if one.operations for operation in load(one.operations)
-)
-OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in (*_ALL, *_ADDED)})
+OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in _ALL})
+
+
+@functools.cache
+def all_operations() -> Mapping[str, Operation]:
+    """Return the operations with those of extensions, whose modules are imported now."""
+    added = (load(one.operations) for one in extensions() if one.operations)
+    return MappingProxyType({**OPERATIONS, **{one.name: one for declared in added for one in declared}})

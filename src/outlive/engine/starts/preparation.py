@@ -9,7 +9,7 @@ from outlive.core.command import Command, Profile
 from outlive.core.errors import InvalidRequest
 from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
-from outlive.core.location import ANY, DOCKER, LOCAL
+from outlive.core.location import ANY, DOCKER, LOCAL, Location
 from outlive.core.needs import Needs
 from outlive.core.process import Owner
 from outlive.core.values import replace
@@ -149,6 +149,8 @@ class Preparation:
             may_fork=command.limits.processes is None and self._settings.options.limit_processes is None,
         )
         resolved = await self._resolver.resolve(command, process_id, is_listed=profile is not Profile.OPEN)
+        if backend != LOCAL:
+            resolved = replace(resolved, location=Location(kind="local", backend=backend))
         if inside is not None:
             await self._sandboxes.check_folder(resolved.cwd, inside)
         return await self._sandboxes.confine(

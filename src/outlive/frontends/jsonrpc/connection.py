@@ -30,7 +30,7 @@ from outlive.core.values import dataclass
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
 from outlive.frontends.jsonrpc.event_feed import EventFeed
-from outlive.frontends.jsonrpc.methods import METHODS, TURN_REQUESTS, Requested, requested
+from outlive.frontends.jsonrpc.methods import TURN_REQUESTS, Requested, methods, requested
 from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 from outlive.policy.access import Access
@@ -244,7 +244,7 @@ class Connection:
             "version": __version__,
             "protocol": PROTOCOL,
             "capabilities": {
-                "methods": sorted(METHODS),
+                "methods": sorted(methods()),
                 "output": list(get_args(OutputMode)),
                 "input": ["text", "base64", "binary"],
                 "max_line_bytes": self._settings.max_line_bytes,

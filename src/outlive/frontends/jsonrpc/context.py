@@ -18,7 +18,7 @@ from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.policy.access import Access, Scope
 from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
 from outlive.protocols.trace_context import valid_traceparent
@@ -133,7 +133,7 @@ class Method:
     @property
     def scope(self) -> Scope:
         """How much the caller must be allowed."""
-        return OPERATIONS[self.name].scope
+        return all_operations()[self.name].scope
 
 
 def table_of(*methods: Method) -> dict[str, Method]:

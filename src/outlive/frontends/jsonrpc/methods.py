@@ -24,7 +24,7 @@ from outlive.frontends.jsonrpc.queries import QUERIES
 from outlive.frontends.jsonrpc.starts import STARTS
 from outlive.operations.files import FileWrite
 from outlive.operations.requests import decode_request
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_result
 from outlive.protocols.jsonrpc.params import ProcessParams
 from outlive.protocols.jsonrpc.requests import MAX_BATCH_ANSWER_BYTES, Batch, Request, RequestRefusal
@@ -32,7 +32,7 @@ from outlive.protocols.websocket_frames import binary_frame, text_frame
 
 
 async def _carry_out(name: str, context: Context, params: msgspec.Struct, label: str | None) -> Result:
-    shape = OPERATIONS[name].request
+    shape = all_operations()[name].request
     if shape is not None and type(params) is not shape:  # the tolerant one
         params = shape(**msgspec.structs.asdict(params))
     return Result(await context.operations.carry_out(name, params, context.owner(label)))
@@ -47,21 +47,26 @@ def _tolerant(shape: type[msgspec.Struct]) -> type[msgspec.Struct]:
     )
 
 
-# The operations that every door answers alike need nothing of this one's own.
-_ALIKE = table_of(
-    *(
-        Method(
-            one.name,
-            _tolerant(one.request),
-            one.answer,
-            functools.partial(_carry_out, one.name),
-            Concurrency.IN_ORDER if one.pace == "brief" else Concurrency.LONG,
+@functools.cache
+def methods() -> Mapping[str, Method]:
+    """Return all methods by their names; made at the first call, which imports extensions' operations."""
+    # The operations that every door answers alike need nothing of this one's own.
+    alike = table_of(
+        *(
+            Method(
+                one.name,
+                _tolerant(one.request),
+                one.answer,
+                functools.partial(_carry_out, one.name),
+                Concurrency.IN_ORDER if one.pace == "brief" else Concurrency.LONG,
+            )
+            for one in all_operations().values()
+            if one.request is not None and one.answer is not None
         )
-        for one in OPERATIONS.values()
-        if one.request is not None and one.answer is not None
     )
-)
-METHODS: Mapping[str, Method] = MappingProxyType(STARTS | CONTROLS | QUERIES | _ALIKE | FILES)
+    return MappingProxyType(STARTS | CONTROLS | QUERIES | alike | FILES)
+
+
 TURN_REQUESTS = 32  # of which most take some 0.1 ms: then other tasks run
 _logger = logging.getLogger(__name__)
 # The methods that take bytes behind a line of JSON, each with what it takes then, and what does it.
@@ -199,7 +204,7 @@ def _entry_of(request: Request | RequestRefusal) -> tuple[_Entry, Concurrency]:
     """Return a request with its method and checked parameters, and how it may run beside others."""
     if isinstance(request, RequestRefusal):
         return _Entry(request.request_id, error=request.error), Concurrency.IN_ORDER
-    request_id, method = request.request_id, METHODS.get(request.method)
+    request_id, method = request.request_id, methods().get(request.method)
     error: OutliveError
     if method is None:
         error = ProtocolViolation("method_not_found", f"There is no method {request.method[:40]!r}.")

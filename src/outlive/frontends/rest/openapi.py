@@ -15,7 +15,7 @@ from outlive.frontends.rest.problems import MEDIA_TYPE, known_problems
 from outlive.frontends.rest.routes import WEBSOCKET, RestRoute
 from outlive.operations.answers import Chunk, GapView
 from outlive.operations.schemas import Schema, component_schemas, reference
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.protocols.rest.answers import Problem
 from outlive.protocols.rest.requests import BODIES
 
@@ -56,7 +56,7 @@ _OF_NAMES = frozenset({404})  # what a path names may not be there
 
 def _bodies() -> dict[type[msgspec.Struct], dict[str, Any]]:
     """Return what the document says of requests beside their schemas."""
-    declared = OPERATIONS.values()
+    declared = all_operations().values()
     examples = {one.request: {"examples": [one.example]} for one in declared if one.request and one.example}
     return {**BODIES, **examples}
 

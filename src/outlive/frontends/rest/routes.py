@@ -43,7 +43,7 @@ from outlive.frontends.rest.problems import DOCS_PATH, HttpRefusal, send_problem
 from outlive.operations.refusals import about_unknown
 from outlive.operations.requests import convert_request
 from outlive.operations.schemas import Schema, component_schemas
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.policy.access import Access, Scope
 from outlive.protocols.rest.requests import OfProcess
 from outlive.protocols.trace_context import traceparent_of
@@ -205,13 +205,13 @@ class RestRoute:
     def help(self) -> str:
         """What it does, in a sentence or some."""
         if self.handler is None or self.body is not None:
-            return OPERATIONS[self.operation].help
+            return all_operations()[self.operation].help
         return inspect.getdoc(self.handler) or ""
 
     @property
     def answers(self) -> tuple[type[msgspec.Struct], ...]:
         """The structs of what it answers with."""
-        found = OPERATIONS[self.operation].answer if self.handler is None else self.answer
+        found = all_operations()[self.operation].answer if self.handler is None else self.answer
         return found if isinstance(found, tuple) else () if found is None else (found,)
 
     @property
@@ -219,7 +219,7 @@ class RestRoute:
         """How much the caller must be allowed."""
         if not self.operation:
             return Scope.HELLO if self.path in STATIC_PAGES else Scope.ADMIN
-        return OPERATIONS[self.operation].scope
+        return all_operations()[self.operation].scope
 
     @cached_property
     def shapes(self) -> Mapping[str, type[msgspec.Struct]]:
@@ -229,7 +229,7 @@ class RestRoute:
             found = get_type_hints(self.handler)
         elif self.body is None:
             has_body = self.method in {"POST", "PUT", "PATCH"} and "{" not in self.path
-            found = {"body" if has_body else "asked": OPERATIONS[self.operation].request}
+            found = {"body" if has_body else "asked": all_operations()[self.operation].request}
         both = {"asked": self.asked or found.get("asked"), "body": self.body or found.get("body")}
         return {name: shape for name, shape in both.items() if shape is not None}
 
@@ -243,7 +243,7 @@ class RestRoute:
                 wait for; what was begun goes on.
             OutliveError: What the operation raises.
         """
-        operation = OPERATIONS[self.operation]
+        operation = all_operations()[self.operation]
         assert operation.request is not None
         request = asked if body is None else body
         if not isinstance(request, operation.request):  # its parts come from address and body

@@ -35,7 +35,7 @@ from outlive.operations.nodes import NodeLabels, OfNode
 from outlive.operations.operation import Operation
 from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
-from outlive.operations.table import OPERATIONS
+from outlive.operations.table import all_operations
 from outlive.operations.terminals.requests import ExecuteRequest, InputRequest, NewTerminalRequest
 from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
@@ -210,7 +210,7 @@ ROUTES: tuple[RestRoute, ...] = (
     *_OWN,
     *(  # what every door answers alike and has no address of its own above
         RestRoute(*_address(one), one.name, problems=one.problems)
-        for one in OPERATIONS.values()
+        for one in all_operations().values()
         if one.answer is not None and one.name not in _ROUTED
     ),
 )

@@ -22,7 +22,6 @@ from starlette.responses import Response
 
 from outlive.core.controls import CloseInput
 from outlive.core.errors import InvalidRequest, OutliveError
-from outlive.core.location import HERE
 from outlive.engine import Process
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import RestCall, json_answer
@@ -65,7 +64,7 @@ async def upload(call: RestCall, asked: UploadParameters) -> Response:
     target = await call.find(asked)
     record = target.record
     name = _file_name(asked.name)
-    if record.location != HERE:
+    if record.location.kind != "local":
         raise InvalidRequest("invalid_params", "Files go to processes of the server's own machine.")
     request = cast("Request", call.connection)
     announced = request.headers.get("content-length", "")
