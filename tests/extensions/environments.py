@@ -34,23 +34,25 @@ class Environment:
         words = ("-m", "pip", "--python", str(self.python), "install", "--quiet", "--no-index", "--no-deps")
         self._checked(sys.executable, *words, "--no-build-isolation", "--disable-pip-version-check", project)
 
-    def run(self, *words: str | Path, code: int = 0, **variables: str) -> str:
+    def run(self, *words: str | Path, code: int = 0, cwd: str | Path = "/", timeout_s: float = 110) -> str:
         """Return what a command of the environment's Python prints, which has to exit with `code`."""
-        return self._checked(self.python, *words, code=code, **variables)
+        return self._checked(self.python, *words, code=code, cwd=cwd, timeout_s=timeout_s)
 
     def outlive(self, *words: str, code: int = 0) -> str:
         """Return what `outlive` prints."""
         return self.run("-m", "outlive", *words, code=code)
 
-    def _checked(self, *words: str | Path, code: int = 0, **variables: str) -> str:
+    def _checked(
+        self, *words: str | Path, code: int = 0, cwd: str | Path = "/", timeout_s: float = 110
+    ) -> str:
         done = subprocess.run(
             [str(word) for word in words],
-            env=self.variables | variables,
-            cwd="/",
+            env=self.variables,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=110,
+            timeout=timeout_s,
             check=False,
         )
         assert done.returncode == code, (

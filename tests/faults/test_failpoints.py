@@ -18,7 +18,7 @@ import outlive.keeper
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.discovery.runner_build import runner_sources
 from outlive.protocols.keeper import CauseCode
-from tests.contained.house import ContainedHouse
+from tests.extensions.docker.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, Options, sh
 

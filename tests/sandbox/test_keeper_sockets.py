@@ -10,7 +10,7 @@ import pytest
 from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import Capabilities
 from outlive.protocols.keeper import decode_message, encode_message
-from tests.contained.house import HAS_NAMESPACES, ContainedHouse
+from tests.extensions.docker.contained.house import HAS_NAMESPACES, ContainedHouse
 from tests.keeper.house import House
 from tests.runner.conftest import binary  # noqa: F401 -- a fixture
 from tests.sandbox.houses import INSIDE_PYTHON, USERS, a_house, a_workspace, offers_of, steps_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contained.house import ContainedHouse
+from tests.extensions.docker.contained.house import ContainedHouse
 from tests.runner.conftest import binary
 
 

@@ -20,7 +20,7 @@ from outlive.extensions.docker.folders import prepare_hand
 from outlive.extensions.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
 from outlive.kernel.processes import children
 from outlive.kernel.sockets import connect_own
-from tests.contained.house import CONTAINER, UNSHARE, ContainedHouse
+from tests.extensions.docker.contained.house import CONTAINER, UNSHARE, ContainedHouse
 from tests.keeper.client import until
 from tests.keeper.house import House
 from tests.support.run_mark import marked
