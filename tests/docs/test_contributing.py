@@ -110,11 +110,3 @@ def test_a_new_operation_answers_and_is_in_the_reference(copy: Copy) -> None:
     assert "1 passed" in said["python -m pytest -q -n 0 -p no:cacheprovider tests/jsonrpc/test_count.py"]
     text = (copy.root / "docs/messages.md").read_text(encoding="utf-8")
     assert "Say how many processes of the caller run." in section(text, "### `count`")
-
-
-@pytest.mark.thorough
-def test_a_new_kind_of_backend_is_a_folder_a_kind_and_a_line(copy: Copy) -> None:
-    said = copy.walk("## Add a backend")
-    assert said["outlive run --backend shelf -- true || test $? = 125"].startswith(
-        "outlive: The shelf is not ready."
-    )
