@@ -30,7 +30,7 @@ def pages(group: Group, path: str = NAME) -> Iterator[tuple[str, str]]:
             one.explanation,
             one.action.parameters,
             version=__version__,
-            examples=examples_of(called),
+            examples=examples_of(called, one),
         )
         yield _file(called), page
 

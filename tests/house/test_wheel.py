@@ -17,13 +17,16 @@ import zipfile
 from collections.abc import Callable
 from email.parser import BytesParser
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from uv import find_uv_bin
+from websockets.sync.client import connect
 
 import outlive
 from outlive.core.errors import StartFailed
 from outlive.discovery.runner_build import MACHINES, runner_sources, shipped_name
+from outlive.extensions.hosts.table import HOSTS
 from scripts.wheels import build, compile_programs, try_program
 from tests.house.sources import ROOT
 
@@ -36,11 +39,11 @@ _BUILD: tuple[str, ...] = (sys.executable, "-m", "build", "--no-isolation")
 PATIENCE_S = 300.0
 
 
-def _run(*words: str | Path, env: dict[str, str] | None = None) -> str:
+def _run(*words: str | Path, env: dict[str, str] | None = None, cwd: str | Path = "/") -> str:
     """Run a tool from outside the checkout, so that nothing is imported from it by accident."""
     done = subprocess.run(
         [str(word) for word in words],
-        cwd="/",
+        cwd=cwd,
         env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -287,3 +290,49 @@ def test_the_installed_server_serves_and_stops_on_ctrl_c(
         finally:
             server.kill()
             _run(installed, "keeper", "stop", "--kill", "--state-dir", state_dir, env=clean_env)
+
+
+@pytest.mark.slow
+def test_the_installed_extensions_work(installed: Path, clean_env: dict[str, str], tmp_path: Path) -> None:
+    """Every feature that the first page names comes with the wheel; containers need an extra, and say so."""
+    clean_env |= {"OUTLIVE_STATE_DIR": str(tmp_path / "state")}
+    project = tmp_path / "shop"
+    project.mkdir()
+    (project / "Procfile").write_text("web: sleep 60\n")
+    for host in HOSTS:
+        _run(installed, "install", host, env=clean_env)
+    ports = [f"--{door}-port=0" for door in ("jsonrpc", "mcp", "rest", "bridge")]
+    words = [str(installed), "serve", "--print-json", *ports]
+    environ = clean_env | {"USE_DOCKER": "True", "OUTLIVE_DOCKER_IMAGE": "debian:12"}
+    with subprocess.Popen(
+        words, cwd="/", env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+    ) as server:
+        try:
+            assert server.stdout is not None
+            at = json.loads(server.stdout.readline())["ports"]
+            with urlopen(f"http://127.0.0.1:{at['rest']}/metrics", timeout=PATIENCE_S) as answer:
+                assert b"outlive_processes" in answer.read()
+            with connect(f"ws://127.0.0.1:{at['bridge']}/", open_timeout=PATIENCE_S) as extension:
+                assert extension.ping().wait(PATIENCE_S)
+            refused = subprocess.run(
+                [installed, "run", "--", "true"],
+                env=clean_env,
+                cwd="/",
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert refused.returncode == 125
+            assert "pip install 'outlive[docker]'" in refused.stderr
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(PATIENCE_S)
+        _run(installed, "keeper", "stop", "--kill", env=clean_env)
+    # Not the same folder: servers that a client starts there obey the settings above.
+    clean_env |= {"OUTLIVE_STATE_DIR": str(tmp_path / "another")}
+    try:
+        assert "web" in _run(installed, "up", "-d", env=clean_env, cwd=project)
+        assert "web" in _run(installed, "ps", env=clean_env)
+        _run(installed, "down", env=clean_env, cwd=project)
+    finally:
+        _run(installed, "keeper", "stop", "--kill", env=clean_env)

@@ -17,14 +17,18 @@ from outlive.extensions.contract import extensions, load
 NAME = "outlive"
 
 
+Examples = Sequence[tuple[str, str]]  # what is typed, and a word or some about it
+
+
 class Verb(NamedTuple):
     """One verb: its name, the first paragraph of its help, and its action as "module:function"; a module that
-    begins with a dot is below `outlive.cli`.
+    begins with a dot is below `outlive.cli`. `examples` are an extension's: `help.examples` has the core's.
     """
 
     name: str
     about: str
     where: str
+    examples: Examples = ()
 
     @property
     def action(self) -> Action[...]:

@@ -103,7 +103,7 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         from outlive.cli.help.examples import examples_of  # noqa: PLC0415
         from outlive.cli.help.help_page import help_page  # noqa: PLC0415
 
-        page = help_page(path, verb.explanation, action.parameters, examples=examples_of(path))
+        page = help_page(path, verb.explanation, action.parameters, examples=examples_of(path, verb))
         show(*page.splitlines())
         return 0
     except UsageError as error:

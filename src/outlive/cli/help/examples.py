@@ -6,8 +6,10 @@ A test has the parser read each.
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from outlive.cli.program import Examples, Verb
+
 # By the words behind `outlive`; each line with what it is for.
-EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
+EXAMPLES: Mapping[str, Examples] = MappingProxyType(
     {
         "run": (
             ("outlive run -- make -j8", "as `make -j8`, only that it goes on when this terminal is closed"),
@@ -86,11 +88,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "approvals": (("outlive approvals", ""),),
         "approve": (("outlive approve 3f9a2c", "the digest that `outlive approvals` shows"),),
         "deny": (("outlive deny 7m2x4q --reason 'use the staging database'", ""),),
-        "install": (
-            ("outlive install claude-code", "its own shell tools stay; outlive's are beside them"),
-            ("outlive install --all --dry-run", "what would be written, for each host on this machine"),
-        ),
-        "uninstall": (("outlive uninstall claude-code", ""),),
         "completion": (("outlive completion --install bash", ""),),
         "serve": (
             ("outlive serve", "on this machine alone"),
@@ -154,8 +151,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         "node adopt": (("outlive node adopt gpu1 --ended", ""),),
         "node resume": (("outlive node resume build", ""),),
         "node rm": (("outlive node rm build", ""),),
-        "containers ls": (("outlive containers ls", ""),),
-        "containers rm": (("outlive containers rm outlive-3f9a", "the next command makes one anew"),),
         "audit verify": (("outlive audit verify", ""),),
         "audit show": (("outlive audit show", ""),),
         "audit begin": (("outlive audit begin", ""),),
@@ -163,6 +158,6 @@ EXAMPLES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
 )
 
 
-def examples_of(path: str) -> tuple[tuple[str, str], ...]:
-    """Return the examples of a verb by all its words: `outlive terminal ls`."""
-    return EXAMPLES.get(path.partition(" ")[2], ())
+def examples_of(path: str, verb: Verb) -> Examples:
+    """Return the examples of a verb by all its words (`outlive terminal ls`), or its own."""
+    return EXAMPLES.get(path.partition(" ")[2], verb.examples)

@@ -16,6 +16,7 @@ VERBS = {
                     "ls",
                     "List containers. Image, age, state, and the processes that live in them.",
                     "outlive.extensions.docker.container_verbs:ls",
+                    (("outlive containers ls", ""),),
                 ),
                 Verb(
                     "rm",
@@ -24,6 +25,7 @@ VERBS = {
                         "command makes one anew."
                     ),
                     "outlive.extensions.docker.container_verbs:rm",
+                    (("outlive containers rm outlive-3f9a", "the next command makes one anew"),),
                 ),
             ),
         ),

@@ -11,11 +11,16 @@ VERBS = {
                 "everything else in it."
             ),
             "outlive.extensions.hosts.install:install",
+            (
+                ("outlive install claude-code", "its own shell tools stay; outlive's are beside them"),
+                ("outlive install --all --dry-run", "what would be written, for each host on this machine"),
+            ),
         ),
         Verb(
             "uninstall",
             "Take outlive out of an MCP host again. Everything else in its configuration stays.",
             "outlive.extensions.hosts.install:uninstall",
+            (("outlive uninstall claude-code", ""),),
         ),
     )
 }
