@@ -1,0 +1,1 @@
+"""Nodes: other servers on which commands run, and those that dial in."""
