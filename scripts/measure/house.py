@@ -58,15 +58,7 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "store/owed_notices.py",
     ),
     "ray": ("extensions/ray/",),
-    "services": (
-        "cli/logs/service_logs.py",
-        "cli/services/",
-        "client/services.py",
-        "config/services/",
-        "engine/services/",
-        "operations/services/",
-        "store/service_files.py",
-    ),
+    "services": ("client/services.py", "extensions/services/"),
 }
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _DOCUMENTED = (ast.Module, ast.ClassDef, *_FUNCTIONS)

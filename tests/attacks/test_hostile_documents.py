@@ -21,6 +21,7 @@ from outlive.engine.starts.standing_file import StandingFile
 from outlive.extensions.fleet.joined.messages import read_for_gateway, read_for_node
 from outlive.extensions.hosts.editor import FormatName, NotEditable
 from outlive.extensions.hosts.entry import editor_of
+from outlive.extensions.services.service_files import ServiceFiles
 from outlive.observability.telemetry.command_span import decode_span
 from outlive.policy.access import decode_tokens
 from outlive.protocols.keeper import decode_message, decode_spec
@@ -29,7 +30,6 @@ from outlive.store.audit.audit_chain import AuditKey, read_line
 from outlive.store.folder import read_folder, read_labels
 from outlive.store.log_mask import read_masks
 from outlive.store.queue_store import QueueStore
-from outlive.store.service_files import ServiceFiles
 from tests.support.server import outlive_command
 
 _DEEP = b"[" * 100_000, b'{"a":' * 100_000, b'{"n": ' + b"9" * 5000 + b"}", b'{"n": 1e999}', b"\xff", b""

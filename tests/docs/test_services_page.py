@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from outlive.client import Client
-from outlive.config.services.services_file import FILE_NAME, parse_services
-from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.extensions.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.extensions.services.services_file import FILE_NAME, parse_services
 from tests.docs.consoles import Console, commands
 from tests.docs.pages import ROOT, blocks, page, section, table_rows, words
 from tests.faults.returning import stop_server

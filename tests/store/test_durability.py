@@ -12,6 +12,7 @@ import pytest
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.engine.processes.session_ends import append_ended, rewrite_ended
+from outlive.extensions.services.service_files import KeptStack, ServiceFiles
 from outlive.frontends.mcp.http.sessions import McpSessions
 from outlive.kernel.folder_identity import claim_folder
 from outlive.policy.access import Scope
@@ -21,7 +22,6 @@ from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 from outlive.store.machines.node_files import NodeEntry, NodeFiles
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore, WaitingCommand
-from outlive.store.service_files import KeptStack, ServiceFiles
 from outlive.store.token_file import TokenFile
 from tests.docs.pages import page, section, table_rows, words
 from tests.keeper.client import new_id
@@ -122,7 +122,7 @@ def test_every_writer_that_syncs_is_one_of_these() -> None:
         "store/machines/node_files.py",
         "store/queue_store.py",
         "store/used_ids.py",
-        "store/service_files.py",
+        "extensions/services/service_files.py",
         "store/token_file.py",
     }
 

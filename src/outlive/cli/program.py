@@ -77,22 +77,8 @@ PROGRAM = Group(
             ),
             ".verbs.attach:attach",
         ),
-        Verb(
-            "up",
-            "Run a project's services. With -d it returns when they are ready.",
-            ".services.up:up",
-        ),
-        Verb("down", "Stop a project's services.", ".services.down:down"),
         Verb("ps", "List processes, newest first.", ".verbs.ps:ps"),
-        Verb(
-            "restart",
-            (
-                "Run services or processes anew, ending those that live. Each in its folder and environment, "
-                "under its name."
-            ),
-            ".services.repeat:restart",
-        ),
-        Verb("rerun", "Run a process's command again, beside it if it lives.", ".services.repeat:rerun"),
+        Verb("rerun", "Run a process's command again, beside it if it lives.", ".verbs.rerun:rerun"),
         Verb(
             "logs",
             (
@@ -372,7 +358,7 @@ PROGRAM = Group(
         ),
     ),
     (
-        ("Every day", "run ps logs search attach wait send restart stop up down"),
+        ("Every day", "run ps logs search attach wait send stop"),
         (
             "More with processes",
             "cp answer rerun pause resume kill signal inspect stats events rename tag rm prune df terminal",

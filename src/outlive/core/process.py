@@ -27,6 +27,9 @@ _UNBOUND = Sandbox()
 # echo.
 Waiting = Literal["no", "input", "password"]
 
+# Of the processes of projects' services: the door that starts them, and the tag with the service's name.
+SERVICES_DOOR, SERVICE_TAG = "services", "service"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:

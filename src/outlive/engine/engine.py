@@ -48,7 +48,6 @@ from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.reports import Reports
-from outlive.engine.services.services import Services
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
@@ -69,7 +68,6 @@ from outlive.store.machines.node_files import NodeFiles
 from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
-from outlive.store.service_files import ServiceFiles
 
 
 class Engine:
@@ -107,7 +105,6 @@ class Engine:
         grants: The tokens that commands get.
         sandboxes: The bounds that commands get.
         redaction: What is hidden in output and texts.
-        services: Keeps projects' services running.
         reconciliation: What is not known yet after a start of the server.
     """
 
@@ -159,14 +156,6 @@ class Engine:
             settings, routes, lookup=self.lookup, lines=self.typed_lines, events=self.events
         )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
-        self.services = Services(
-            ServiceFiles(self._layout, fit=Reserve(root).fit),
-            starts=self.starts,
-            controls=self.controls,
-            queries=self.queries,
-            events=self.events,
-            grace_s=settings.options.grace_s,
-        )
         self.records = Records(
             registry=self._registry,
             upkeep=self._upkeep,
@@ -348,7 +337,6 @@ class Engine:
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self.queue.accept(tasks)
-        await self.services.open(tasks)
         self.questions.begin(tasks)
         for task in (
             tasks.create_task(self._recovery.run(), name="engine recovery"),
@@ -360,7 +348,6 @@ class Engine:
         ):
             stack.callback(task.cancel)
         stack.callback(self.queue.close)
-        stack.callback(self.services.close)
         stack.push_async_callback(self.files.close)
         stack.callback(self.questions.close)
 
@@ -369,5 +356,4 @@ class Engine:
         await self.reconciliation.run()
         # Only now is known how many of each group run.
         await self.queue.begin(self._upkeep.clock())
-        self.services.begin()
         await self._upkeep.run(self.settings.retention, interval_s=self.settings.retention_interval_s)

@@ -28,6 +28,8 @@ class Extension(NamedTuple):
         operations: A tuple of `operations.operation.Operation`: over JSON-RPC and REST, carried out by
             `ServerPart.carriers`.
         server: A class derived from `ServerPart`.
+        logs: Shows what `outlive logs` without a name is about in this folder: takes its `LogView` and
+            `ServerFlags`, returns the exit code, or None if it is about nothing of the extension's.
         verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
     """
 
@@ -35,6 +37,7 @@ class Extension(NamedTuple):
     options: str = ""
     operations: str = ""
     server: str = ""
+    logs: str = ""
     verbs: str = ""
 
 
@@ -55,6 +58,13 @@ OWN = (
     Extension(name="fleet", server=f"{_HERE}.fleet.part:FleetPart"),
     Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
     Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),
+    Extension(
+        name="services",
+        operations=f"{_HERE}.services.operations:OPERATIONS",
+        server=f"{_HERE}.services.part:ServicesPart",
+        logs=f"{_HERE}.services.service_logs:project_logs",
+        verbs=f"{_HERE}.services:VERBS",
+    ),
 )
 
 

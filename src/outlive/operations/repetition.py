@@ -16,10 +16,10 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.identity import PROCESS_VARIABLE
 from outlive.core.layout import VARIABLE
 from outlive.core.location import ANY
+from outlive.core.process import SERVICE_TAG, SERVICES_DOOR
 from outlive.core.spec import CALLER_ENVIRONMENT, REPEATED, Spec
 from outlive.core.values import dataclass
 from outlive.operations.requests import convert_request
-from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR
 from outlive.operations.start import StartOptions
 
 REPEATS = "repeats"  # the tag of the new process, with the id of the one that it repeats

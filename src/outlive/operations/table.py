@@ -58,13 +58,6 @@ from outlive.operations.reports import (
     StatisticsRequest,
 )
 from outlive.operations.search import SearchRequest
-from outlive.operations.services.requests import (
-    DownRequest,
-    RestartRequest,
-    ServicesRequest,
-    StackList,
-    UpRequest,
-)
 from outlive.operations.start import RunOptions
 from outlive.operations.terminals.requests import (
     CloseTerminal,
@@ -155,21 +148,6 @@ _ALL = (
         "Close a terminal: its shell and what runs in it end.",
         CloseTerminal,
         ClosedTerminal,
-    ),
-    runs("services_up", "Make a project's services run as they are declared.", UpRequest, StackList),
-    runs(
-        "services_down",
-        "Stop a project's services, those that wait for others first.",
-        DownRequest,
-        StackList,
-    ),
-    runs("services_restart", "End a project's services and start them again.", RestartRequest, StackList),
-    reads(
-        "services_list",
-        "List services, at once or after news of them.",
-        ServicesRequest,
-        StackList,
-        pace="open",
     ),
     reads(
         "disk",

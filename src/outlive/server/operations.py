@@ -44,10 +44,6 @@ class Operations:
         engine, terminals = self._engine, self.terminals
         return {
             "disk": engine.disk_usage.answer,
-            "services_up": engine.services.up,
-            "services_down": engine.services.down,
-            "services_restart": engine.services.restart,
-            "services_list": engine.services.list,
             "terminal_list": terminals.list,
             "terminal_create": terminals.create,
             "terminal_execute": terminals.execute,

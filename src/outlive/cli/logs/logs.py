@@ -23,7 +23,7 @@ from outlive.core.errors import BackendUnavailable, InvalidRequest
 from outlive.core.identity import LAST, SHORT_LENGTH, is_name, is_process_id, number_of
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
-from outlive.kernel.project import working_folder
+from outlive.extensions.contract import extensions, load
 
 
 @takes(
@@ -62,10 +62,9 @@ def logs(*, names: list[str], stream: str, server: ServerFlags, **wanted: object
         raise UsageError("--unfiltered is one stream of an ended process: leave out --follow and --stream")
     view = LogView(stream=stream, as_json=server.as_json, **wanted)  # type: ignore[arg-type] # the parser has typed them
     if not names:
-        from outlive.cli.services.project_file import find_file  # noqa: PLC0415 -- start-up time
-
-        if find_file(working_folder()) is not None and (code := _show_services(view, server)) is not None:
-            return code
+        for one in extensions():
+            if one.logs and (code := load(one.logs)(view, server)) is not None:
+                return int(code)
         names = [LAST]
     codes = []
     for name in names:
@@ -73,17 +72,6 @@ def logs(*, names: list[str], stream: str, server: ServerFlags, **wanted: object
             say(f"==> {name} <==")
         codes.append(_show(layout_of(server.state_dir), name, view, server))
     return max(codes)
-
-
-def _show_services(view: LogView, server: ServerFlags) -> int | None:
-    """Show the output of this project's services; None where it has none yet."""
-    from outlive.cli.logs.service_logs import show_services  # noqa: PLC0415 -- as above
-    from outlive.cli.processes import connected  # noqa: PLC0415 -- start-up time
-    from outlive.cli.services.project_file import known_stack  # noqa: PLC0415 -- as above
-
-    with connected(server) as client:
-        stack = known_stack(client)
-        return None if stack is None else show_services(client, layout_of(server.state_dir), stack, view)
 
 
 def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:

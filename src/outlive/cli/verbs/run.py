@@ -253,7 +253,7 @@ def _known(word: str, server: ServerFlags) -> int | None:
 
     if shutil.which(word) is not None:
         return None
-    from outlive.cli.services.repeat import start_again  # noqa: PLC0415
+    from outlive.cli.verbs.rerun import start_again  # noqa: PLC0415
 
     return start_again(word, server)
 

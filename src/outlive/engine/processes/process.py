@@ -18,12 +18,11 @@ from outlive.core.command import ApprovalState, BootTime
 from outlive.core.cursor import Cursor
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.location import Location
-from outlive.core.process import ProcessRecord
+from outlive.core.process import SERVICES_DOOR, ProcessRecord
 from outlive.core.values import replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_state import ProcessState, Subscribers
 from outlive.kernel.processes import boottime_ns, this_boot
-from outlive.operations.services.declaration import SERVICES_DOOR
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import ChangedLabels
 from outlive.store.log_mask import REST_S, Hiding

@@ -198,7 +198,7 @@ class RestRoute:
     def name(self) -> str:
         """What it does, in a word or some: of its handler, or of the operation."""
         if self.handler is None or self.body is not None:
-            return self.operation.removeprefix("terminal_").removeprefix("services_")
+            return self.operation.removeprefix("terminal_").removeprefix(f"{self.tag}_")
         return self.handler.__name__.strip("_")
 
     @property
@@ -332,8 +332,8 @@ class RestRoute:
             return "documents"
         if self.path.startswith("/v1/terminals"):
             return "terminals"
-        if self.path.startswith("/v1/services"):
-            return "services"
+        if self.operation and all_operations()[self.operation].route:  # an extension's
+            return self.path.split("/")[2]
         if self.path.startswith(("/v1/nodes", "/v1/gateways", "/v1/files")):
             return "machines"
         return "processes" if self.path.startswith("/v1/") else "probes" if self.operation else ""

@@ -118,7 +118,6 @@ _PAGES = (answers.TimedPage, answers.MatchPage)
 _INPUT = {"description": "The bytes themselves, whatever type they claim to be.", "content": _BYTES}
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
-_SERVICES = "/v1/services"
 _CONTENT = "/v1/files/content"
 _NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
 _GATEWAYS, _GATEWAY = "/v1/gateways", "/v1/gateways/{gateway}"
@@ -179,11 +178,6 @@ _OWN: tuple[RestRoute, ...] = (
             ("input", "terminal_write", InputRequest),
             ("resize", "terminal_resize", Resize),
         )
-    ),
-    RestRoute("GET", _SERVICES, "services_list"),
-    *(
-        RestRoute("POST", f"{_SERVICES}/{verb}", f"services_{verb}", problems=(404, *_DISK))
-        for verb in ("up", "down", "restart")
     ),
     # Before the path with a parameter, which would take it, too.
     RestRoute("POST", _BY_PID, "control", documents.terminate_by_pid, answers.Terminated, (404, *_STATE)),

@@ -31,7 +31,6 @@ from outlive.operations.requests import (
     Words,
 )
 from outlive.operations.search import SearchRequest
-from outlive.operations.services.requests import DownRequest, RestartRequest, UpRequest
 from outlive.operations.start import StartOptions, check_one_way, check_words
 from outlive.operations.terminals.requests import (
     ExecuteRequest,
@@ -130,19 +129,6 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
         **{shape: {"examples": [example]} for shape, example in CONTROLS.values()},
         Approving: {"examples": [{"digest": "0f" * 32}]},
         Denial: {"examples": [{"reason": "Not on a Friday."}]},
-        UpRequest: {
-            "examples": [
-                {
-                    "folder": "/srv/shop",
-                    "services": {
-                        "db": {"command": "postgres -D data", "ready": {"port": 5432}},
-                        "web": {"command": ["./serve"], "after": ["db"], "restart": "on-failure"},
-                    },
-                }
-            ]
-        },
-        DownRequest: {"examples": [{"folder": "/srv/shop"}]},
-        RestartRequest: {"examples": [{"folder": "/srv/shop", "names": ["web"]}]},
         NodeAdd: {
             "examples": [{"name": "build", "url": "wss://build.example:8003", "labels": {"zone": "eu"}}]
         },

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.config.services.env_file import parse_env_file
-from outlive.config.services.procfile import parse_procfile
-from outlive.config.services.services_file import parse_services
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import is_name
-from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.extensions.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.extensions.services.env_file import parse_env_file
+from outlive.extensions.services.procfile import parse_procfile
+from outlive.extensions.services.services_file import parse_services
 from outlive.operations.start import LimitsRequest
 
 _WHOLE = """

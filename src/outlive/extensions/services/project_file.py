@@ -1,19 +1,19 @@
 """The file in which a project declares its services, found from the current folder upwards, and read.
 
-What is in it belongs to `config.services`.
+What is in it belongs to `services_file` and `procfile`.
 """
 
 import os
 from typing import NamedTuple
 
 from outlive.client import Client, StackInfo
-from outlive.config.services import procfile, services_file
-from outlive.config.services.env_file import parse_env_file
 from outlive.core.documents import MAX_TOML_BYTES, decode_text
 from outlive.core.errors import ConfigInvalid
+from outlive.extensions.services import procfile, services_file
+from outlive.extensions.services.declaration import ServiceRequest
+from outlive.extensions.services.env_file import parse_env_file
 from outlive.files.documents import read_found, read_named
 from outlive.kernel.project import project_root, working_folder
-from outlive.operations.services.declaration import ServiceRequest
 
 FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)
 

@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from outlive.operations.services.declaration import Backoff, ReadyWhen, ServiceRequest
-from outlive.operations.services.machine import (
+from outlive.extensions.services.declaration import Backoff, ReadyWhen, ServiceRequest
+from outlive.extensions.services.machine import (
     LIVING,
     AskToEnd,
     Effect,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import is_name
-from outlive.operations.services.declaration import MAX_SERVICES, ServiceRequest, unlike_an_id
+from outlive.extensions.services.declaration import MAX_SERVICES, ServiceRequest, unlike_an_id
 
 FILE_NAME = "Procfile"
 ENV_FILE = ".env"

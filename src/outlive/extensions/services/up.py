@@ -13,13 +13,13 @@ import msgspec
 from outlive.cli.far import a_client
 from outlive.cli.output import say, show, show_json
 from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, places, seconds, switch, takes
-from outlive.cli.services.output_follow import ServiceFollow
-from outlive.cli.services.printer import ServicePrinter
-from outlive.cli.services.project_file import DeclaredProject, read_project
-from outlive.cli.services.settlement import all_view, settle, until_settled
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, StackInfo
 from outlive.core.command import listed_environment
 from outlive.discovery.own_kind import own_nice, own_umask
+from outlive.extensions.services.output_follow import ServiceFollow
+from outlive.extensions.services.printer import ServicePrinter
+from outlive.extensions.services.project_file import DeclaredProject, read_project
+from outlive.extensions.services.settlement import all_view, settle, until_settled
 
 FILE = option(
     "--file",
@@ -95,7 +95,7 @@ def _asked(client: Client, project: DeclaredProject, names: Sequence[str]) -> St
 
 
 def _meant(names: Sequence[str], project: DeclaredProject) -> frozenset[str]:
-    from outlive.operations.services.declaration import with_needed  # noqa: PLC0415 -- here for its one use
+    from outlive.extensions.services.declaration import with_needed  # noqa: PLC0415 -- here for its one use
 
     return frozenset(with_needed(names, project.services) if names else project.services)
 

@@ -1,6 +1,6 @@
 """From a project's file to its services: `parse_services`. Pure: the caller reads the file.
 
-The members are those of `operations.services.declaration`; here stands only what a file says differently:
+The members are those of `declaration`; here stands only what a file says differently:
 paths beside the file, times as people write them, one word where a request has a list. Errors name the line,
 the service and the member.
 """
@@ -13,14 +13,14 @@ from typing import Any
 from outlive.config.options import LIMIT_READERS, parse_seconds
 from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid, InvalidRequest
-from outlive.operations.requests import convert_request
-from outlive.operations.services.declaration import (
+from outlive.extensions.services.declaration import (
     Backoff,
     ReadyWhen,
     ServiceRequest,
     check_services,
     did_you_mean,
 )
+from outlive.operations.requests import convert_request
 from outlive.operations.start import LimitsRequest
 
 FILE_NAME = "outlive.processes.toml"

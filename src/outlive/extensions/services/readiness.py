@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from outlive.core.cursor import BEGINNING
 from outlive.engine.processes.process import Process, follow
 from outlive.engine.queries import Queries
-from outlive.operations.services.declaration import ReadyWhen, split_address
+from outlive.extensions.services.declaration import ReadyWhen, split_address
 from outlive.protocols.output.pattern import Pattern
 
 _FIRST_LOOK_S = 0.1

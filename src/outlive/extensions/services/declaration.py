@@ -2,7 +2,7 @@
 other. Pure.
 
 A project's file and every door's request hold the same members, declared here once. Reading the file belongs
-to `config.services`; what follows from a declaration while the service lives to `machine`.
+to `services_file`; what follows from a declaration while the service lives to `machine`.
 """
 
 import difflib
@@ -23,9 +23,6 @@ _is_named = re.compile(NAME_PATTERN).fullmatch
 # More than a project of a person has; each service that runs is followed by a client over a connection of its
 # own.
 MAX_SERVICES = 64
-# Of their processes: the tag with the service's name, and the door that has started them.
-SERVICE_TAG = "service"
-SERVICES_DOOR = "services"
 _MAX_PORT = 65535
 # Loopback only, and no user name, space or control character: nothing of it can mean another host, or a
 # second request.

@@ -9,9 +9,9 @@ import queue
 import threading
 from collections.abc import Callable, Collection, Mapping
 
-from outlive.cli.services.printer import ServicePrinter
 from outlive.cli.tables import service_sentence
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, ServiceInfo, StackInfo
+from outlive.extensions.services.printer import ServicePrinter
 from outlive.store.end_sentences import loss_sentence
 
 _NEWS_S = 30.0  # of one request for news

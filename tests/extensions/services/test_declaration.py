@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.errors import InvalidRequest
-from outlive.operations.requests import convert_request
-from outlive.operations.services.declaration import (
+from outlive.extensions.services.declaration import (
     MAX_SERVICES,
     Backoff,
     ReadyWhen,
@@ -15,6 +14,7 @@ from outlive.operations.services.declaration import (
     split_address,
     with_needed,
 )
+from outlive.operations.requests import convert_request
 
 
 def _services(**after: list[str]) -> dict[str, ServiceRequest]:

@@ -1,26 +1,24 @@
 """`Services`: every project's services; what is asked of them, and that a later server goes on with them.
 
 What a project's services do belongs to `stack_runner`, and what follows from what to
-`operations.services.machine`.
+`machine`.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable
+from typing import Self
 
 from outlive.core.command import parse_umask
 from outlive.core.errors import CommandRefused, LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
+from outlive.core.layout import Layout
 from outlive.core.process import Owner
-from outlive.engine.controls import Controls
-from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.queries import Queries, check_reach
-from outlive.engine.services.service_processes import ServiceParts
-from outlive.engine.services.stack_runner import StackRunner
-from outlive.engine.starts.starts import Starts
-from outlive.operations.services.declaration import did_you_mean
-from outlive.operations.services.machine import LIVING, Effect, Stack
-from outlive.operations.services.requests import (
+from outlive.engine import Engine
+from outlive.engine.queries import check_reach
+from outlive.extensions.services.declaration import did_you_mean
+from outlive.extensions.services.machine import LIVING, Effect, Stack
+from outlive.extensions.services.requests import (
     DownRequest,
     RestartRequest,
     ServicesRequest,
@@ -28,7 +26,10 @@ from outlive.operations.services.requests import (
     StackMembers,
     UpRequest,
 )
-from outlive.store.service_files import KeptStack, ServiceFiles
+from outlive.extensions.services.service_files import KeptStack, ServiceFiles
+from outlive.extensions.services.service_processes import ServiceParts
+from outlive.extensions.services.stack_runner import StackRunner
+from outlive.kernel.disk import Reserve
 
 # Projects with services that a principal may have: more than anybody works on, and a bound for what is kept
 # in memory.
@@ -37,58 +38,44 @@ _Change = Callable[[Stack, float], list[Effect]]
 
 
 class Services:
-    """The services of all projects. On the engine's loop only, inside `async with engine`."""
+    """The services of all projects. On the engine's loop only, while the engine is open.
 
-    def __init__(
-        self,
-        files: ServiceFiles,
-        *,
-        starts: Starts,
-        controls: Controls,
-        queries: Queries,
-        events: EventPublisher,
-        grace_s: float,
-    ) -> None:
-        """Take what starts, ends and finds processes, and where services are kept.
+    `async with` goes on with what an earlier server has kept, once it is known what lives; nothing is changed
+    before that, and a request waits that long.
+    """
 
-        Nothing is read before `open`.
-        """
-        self._files = files
-        self._starts = starts
-        self._controls = controls
-        self._queries = queries
-        self._events = events
-        self._grace_s = grace_s
-        self._parts: ServiceParts | None = None
+    def __init__(self, layout: Layout, engine: Engine) -> None:
+        """Take the engine, and the state folder; nothing is read yet."""
+        self._engine = engine
+        self._tasks = asyncio.TaskGroup()
+        self._parts = ServiceParts(
+            engine=engine, files=ServiceFiles(layout, fit=Reserve(layout.root).fit), tasks=self._tasks
+        )
         self._runners: dict[tuple[str, str], StackRunner] = {}
-        # Before it is known what lives nothing is changed; a request waits that long.
         self._begun = asyncio.Event()
 
-    async def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Read what an earlier server has kept; nothing is done before `begin`."""
-        self._parts = ServiceParts(
-            starts=self._starts,
-            controls=self._controls,
-            queries=self._queries,
-            files=self._files,
-            tasks=tasks,
-            grace_s=self._grace_s,
-        )
-        for kept in await asyncio.to_thread(self._files.read):
+    async def __aenter__(self) -> Self:
+        """Read what an earlier server has kept."""
+        for kept in await asyncio.to_thread(self._parts.files.read):
             self._runners[kept.place] = StackRunner(kept, self._parts)
+        await self._tasks.__aenter__()
+        self._parts.begin(self._begin(), "services")
+        return self
 
-    def begin(self) -> None:
-        """Go on with what is kept: what lives is known now."""
+    async def __aexit__(self, *_exception: object) -> None:
+        """Do nothing any more; processes go on."""
+        self._begun.clear()  # a request that still comes waits, and ends with its connection
+        for runner in self._runners.values():
+            runner.close()
+        for task in [*self._parts.running]:
+            task.cancel()
+        await self._tasks.__aexit__(None, None, None)
+
+    async def _begin(self) -> None:
+        await self._engine.reconciliation.over()
         for runner in self._runners.values():
             runner.recover()
         self._begun.set()
-
-    def close(self) -> None:
-        """Do nothing any more; processes go on."""
-        for runner in self._runners.values():
-            runner.close()
-        for task in [] if self._parts is None else [*self._parts.running]:
-            task.cancel()
 
     async def up(self, request: UpRequest, owner: Owner) -> StackList:
         """Make what runs what is declared; answered when that is kept and has begun.
@@ -194,11 +181,9 @@ class Services:
                 )
                 raise LimitExceeded("process_limit", text, hint="`outlive down` in one of them makes room.")
             del self._runners[idle.kept.place]
-            await asyncio.to_thread(self._files.remove, idle.kept)
+            await asyncio.to_thread(self._parts.files.remove, idle.kept)
             if (known := self._runners.get((owner.principal, request.folder))) is not None:
                 return known  # another request of the same project was here meanwhile
-        if self._parts is None:
-            raise AssertionError("the engine is used inside `async with` only")
         folder = request.folder
         kept = KeptStack(principal=owner.principal, folder=folder, project=folder, services={})
         runner = self._runners[kept.place] = StackRunner(kept, self._parts)
@@ -210,22 +195,21 @@ class Services:
         try:
             await self._check_reach(runner, owner)
         except OutliveError as error:
-            self._events.publish(
+            self._engine.events.publish(
                 AuditEvent(what=what, by=owner, decision="denied", reason=error.code, details=details)
             )
             raise
-        if self._parts is None:
-            raise AssertionError("the engine is used inside `async with` only")
         # A caller that goes away takes nothing back: what is kept has to be done.
         await asyncio.shield(self._parts.task(runner.take(change), what))
-        self._events.publish(AuditEvent(what=what, by=owner, details=details))
+        self._engine.events.publish(AuditEvent(what=what, by=owner, details=details))
         return StackList(stacks=[runner.view()])
 
     async def _check_reach(self, runner: StackRunner, owner: Owner) -> None:
         """Let a caller pass that may act on all that runs of a project's services."""
         if owner.inside is None:
             return
+        queries = self._engine.queries
         for one in runner.stack.services.values():
             if one.phase in LIVING and one.process_id is not None:
                 with contextlib.suppress(ProcessNotFound):
-                    await check_reach(self._queries, await self._queries.find(one.process_id), owner)
+                    await check_reach(queries, await queries.find(one.process_id), owner)

@@ -1,4 +1,5 @@
-"""`outlive restart` and `outlive rerun`: a command again, as its folder says that it was started.
+"""`outlive rerun`: a command again, as its folder says that it was started; `repeat_each` does so for other
+verbs, too.
 
 The folder of a process holds all that it was started with, but for what no file may hold: values of
 `--secret`, which are asked for or named, and the environment of an MCP host, in whose place this shell's
@@ -17,11 +18,8 @@ from typing import cast
 import outlive
 from outlive.cli.far import far_url
 from outlive.cli.output import say, show, show_error, show_json, typed_secret
-from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, seconds, takes
+from outlive.cli.parameters import NAMES, SERVER, ServerFlags, options, takes
 from outlive.cli.processes import called, connected, find_process
-from outlive.cli.services.down import TIMEOUT, restart_services
-from outlive.cli.services.project_file import known_stack
-from outlive.cli.services.up import FILE
 from outlive.cli.tables import shown_command
 from outlive.client import (
     Client,
@@ -30,7 +28,6 @@ from outlive.client import (
     OutliveError,
     Process,
     ProcessInfo,
-    StackInfo,
     StartOptions,
 )
 from outlive.core.layout import Layout
@@ -42,7 +39,7 @@ from outlive.store.folder import read_start
 _FAILED = 1
 _GONE_S = 20.0  # beyond the grace period a tree is gone so soon, or the keeper says why not
 
-_SECRETS = options(
+SECRETS = options(
     "--secret",
     metavar="NAME",
     about="Give it this variable of yours, which was stored nowhere.",
@@ -50,68 +47,10 @@ _SECRETS = options(
 )
 
 
-@takes(
-    NAMES._replace(about="Services of this folder's project, or processes."),
-    seconds("--grace", about="Time between TERM and KILL; services have their own.", to="grace_s")._replace(
-        flags=("--grace", "-t")
-    ),
-    _SECRETS,
-    FILE,
-    TIMEOUT._replace(about="Wait no longer for services to be ready; 124 then."),
-    *SERVER,
-)
-def restart(
-    *,
-    names: list[str],
-    grace_s: float | None,
-    secrets: list[str],
-    file: str | None,
-    timeout_s: float,
-    server: ServerFlags,
-) -> int:
-    """Run services or commands again in the place of those that live.
-
-    Raises:
-        InvalidRequest: Both are named at once.
-    """
-    with connected(server) as client:
-        stack = known_stack(client, file) if far_url() is None else _far_stack(client, names)
-        known = set() if stack is None else {one.name for one in stack.services}
-        services = [name for name in names if name in known]
-        if stack is not None and len(services) == len(names):
-            return restart_services(
-                client, stack.folder, services, timeout_s=timeout_s, as_json=server.as_json
-            )
-    if services:
-        text = f"Of these only {', '.join(services)} are services."
-        raise InvalidRequest(
-            "invalid_params", text, hint="Restart services and other processes one after the other."
-        )
-    if file is not None:
-        text = f"No service of {file} is called {names[0][:60]!r}."
-        raise InvalidRequest("invalid_params", text, hint="`outlive up` starts what the file declares.")
-    return _each(names, server, secrets=secrets, stops=True, grace_s=grace_s)
-
-
-def _far_stack(client: Client, names: Sequence[str]) -> StackInfo | None:
-    """Return the services of another machine that have all these names; None where there are none.
-
-    Raises:
-        InvalidRequest: Those of several folders have: this folder says nothing about that machine.
-    """
-    found = [
-        one for one in client.services.list() if set(names) <= {service.name for service in one.services}
-    ]
-    if len(found) > 1:
-        text = f"Services of several folders are called so: {', '.join(one.folder for one in found[:5])}."
-        raise InvalidRequest("process_ambiguous", text, hint="Restart them on that machine, in their folder.")
-    return found[0] if found else None
-
-
-@takes(NAMES, _SECRETS, *SERVER)
+@takes(NAMES, SECRETS, *SERVER)
 def rerun(*, names: list[str], secrets: list[str], server: ServerFlags) -> int:
     """Run commands again; what lives goes on."""
-    return _each(names, server, secrets=secrets, stops=False)
+    return repeat_each(names, server, secrets=secrets, stops=False)
 
 
 def start_again(word: str, server: ServerFlags) -> int | None:
@@ -134,10 +73,10 @@ def start_again(word: str, server: ServerFlags) -> int | None:
         if info.ended_at is None:
             text = f"{word!r} lives already."
             raise InvalidState("process_running", text, hint=f"`outlive restart {word}` starts it anew.")
-    return _each([word], server, secrets=(), stops=False)
+    return repeat_each([word], server, secrets=(), stops=False)
 
 
-def _each(
+def repeat_each(
     names: Sequence[str],
     server: ServerFlags,
     *,

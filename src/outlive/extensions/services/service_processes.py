@@ -11,22 +11,20 @@ import stat
 from collections.abc import Coroutine
 from typing import Any
 
-from outlive.config.services.env_file import parse_env_file
 from outlive.core.command import NO_LIMITS, Command
 from outlive.core.controls import SignalProcess
 from outlive.core.documents import decode_text
 from outlive.core.errors import BackendUnavailable, InvalidState, ProcessNotFound, StartFailed
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State, signal_number
-from outlive.core.process import Owner
+from outlive.core.process import SERVICE_TAG, SERVICES_DOOR, Owner
 from outlive.core.values import dataclass, field
-from outlive.engine.controls import Controls
+from outlive.engine import Engine
 from outlive.engine.processes.process import Process
-from outlive.engine.queries import Queries
-from outlive.engine.starts.starts import Starts
-from outlive.operations.services.declaration import SERVICE_TAG, SERVICES_DOOR, ServiceRequest
-from outlive.operations.services.machine import AskToEnd
-from outlive.store.service_files import KeptStack, ServiceFiles
+from outlive.extensions.services.declaration import ServiceRequest
+from outlive.extensions.services.env_file import parse_env_file
+from outlive.extensions.services.machine import AskToEnd
+from outlive.extensions.services.service_files import KeptStack, ServiceFiles
 
 _logger = logging.getLogger(__name__)
 
@@ -38,18 +36,15 @@ _MAX_ENV_FILE = 256 * 1024  # bytes that are read: the kernel gives a program no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceParts:
-    """What all runners use: the engine's parts, the files, and the tasks in which they wait."""
+    """What all runners use: the engine, the files, and the tasks in which they wait."""
 
-    starts: Starts
-    controls: Controls
-    queries: Queries
+    engine: Engine
     files: ServiceFiles
     tasks: asyncio.TaskGroup
-    grace_s: float
     running: set[asyncio.Task[None]] = field(default_factory=set)
 
     def begin(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Do something beside everything else; it ends with the engine at the latest."""
+        """Do something beside everything else; it ends when services are closed, at the latest."""
         _ = self.task(work, name)
 
     def task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
@@ -64,7 +59,7 @@ class ServiceParts:
 async def _guarded(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
-    except Exception:  # a fault here must not take the whole engine along
+    except Exception:  # a fault here must not take all services along
         _logger.exception("a service's task failed")
 
 
@@ -100,7 +95,7 @@ class ServiceProcesses:
         command = await self._command(declared, name)
         while True:
             try:
-                process = await self._parts.starts.start(
+                process = await self._parts.engine.starts.start(
                     command, owner=owner, process_id=ProcessId(process_id)
                 )
             except BackendUnavailable:
@@ -149,7 +144,7 @@ class ServiceProcesses:
         """Return a process, None where there is none; waits as long as nothing knows."""
         while True:
             try:
-                return await self._parts.queries.find(process_id)
+                return await self._parts.engine.queries.find(process_id)
             except ProcessNotFound:
                 return None
             except BackendUnavailable:
@@ -172,10 +167,10 @@ class ServiceProcesses:
     async def _send_end(self, process: Process, asked: AskToEnd) -> None:
         number = signal_number(asked.signal)
         if number == signal_number("TERM") or process.status.state is not State.RUNNING:
-            await self._parts.controls.cancel(process, grace_s=asked.grace_s, note=_STOPPED)
+            await self._parts.engine.controls.cancel(process, grace_s=asked.grace_s, note=_STOPPED)
         else:
             # The machine asks for KILL once the grace is over.
-            await self._parts.controls.control(process, SignalProcess(signal=number, whole_tree=True))
+            await self._parts.engine.controls.control(process, SignalProcess(signal=number, whole_tree=True))
 
 
 def _read_variables(path: str, within: str | None) -> dict[str, str]:

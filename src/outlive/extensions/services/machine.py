@@ -1,7 +1,7 @@
 """The life of a project's services: `Stack`, what each of them does now, and what is to be done next. Pure.
 
 Whatever happens (a request, a start, an end, the time) goes in with the moment `now`; what has to be done
-comes out as effects, which the engine carries out (`engine.services`). The stack is all that a later server
+comes out as effects, which `stack_runner` carries out. The stack is all that a later server
 needs to go on: moments are Unix seconds, so that a rest that began before a crash ends when it would have
 ended, and the id of a process is chosen, and kept, before the process is started: repeating that start starts
 nothing twice.
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import msgspec
 
-from outlive.operations.services.declaration import ServiceRequest, with_needed
+from outlive.extensions.services.declaration import ServiceRequest, with_needed
 
 
 class ServicePhase(StrEnum):

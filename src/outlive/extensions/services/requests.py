@@ -6,10 +6,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from outlive.extensions.services.declaration import ServiceName, ServiceRequest, check_services, did_you_mean
+from outlive.extensions.services.machine import LIVING, ServicePhase, ServiceState, Stack
 from outlive.operations.answers import AnswerMembers, Moment
 from outlive.operations.requests import Niceness, ProjectFolder, Seconds, Umask, WaitSeconds
-from outlive.operations.services.declaration import ServiceName, ServiceRequest, check_services, did_you_mean
-from outlive.operations.services.machine import LIVING, ServicePhase, ServiceState, Stack
 
 _Folder = Annotated[ProjectFolder, Meta(description="The folder in which the project's file lies.")]
 

@@ -19,8 +19,8 @@ import msgspec
 from outlive.core.documents import checked_json
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
+from outlive.extensions.services.machine import ServiceState
 from outlive.kernel.files import read_any, write_whole
-from outlive.operations.services.machine import ServiceState
 
 _logger = logging.getLogger(__name__)
 _SUFFIX = ".json"

@@ -9,14 +9,14 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, LimitExceeded
 from outlive.core.process import Owner
-from outlive.engine import Engine
-from outlive.operations.services.requests import (
+from outlive.extensions.services.requests import (
     DownRequest,
     RestartRequest,
     ServicesRequest,
 )
-from tests.engine.service_steps import (
+from tests.extensions.services.steps import (
     ME,
+    Site,
     all_are,
     asked_for,
     bring_down,
@@ -28,44 +28,46 @@ from tests.engine.service_steps import (
 
 @pytest.mark.promise("V.inside")
 async def test_a_caller_inside_has_the_server_ask_nothing_and_ends_nothing_weaker(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
-    async with brought_up(engine, asked_for(tmp_path, web={"command": "sleep 60"})):
-        await seen(engine, tmp_path, all_are("ready"))
-        bound = await engine.starts.start(
+    async with brought_up(site, asked_for(tmp_path, web={"command": "sleep 60"})):
+        await seen(site, tmp_path, all_are("ready"))
+        bound = await site.engine.starts.start(
             Command(line="sleep 60", profile="guarded", detached=True), owner=ME
         )
         inside = Owner(principal="uid:me", inside=bound.process_id)
         asked = asked_for(tmp_path, web={"command": "true", "ready": {"http": "http://localhost:1/"}})
         with pytest.raises(CommandRefused):
-            await engine.services.up(asked, inside)
+            await site.services.up(asked, inside)
         with pytest.raises(CommandRefused):
-            await engine.services.down(DownRequest(folder=str(tmp_path)), inside)
-        assert (await seen(engine, tmp_path, lambda _: True))["web"].state == "ready"
-        await engine.controls.cancel(bound, grace_s=0)
+            await site.services.down(DownRequest(folder=str(tmp_path)), inside)
+        assert (await seen(site, tmp_path, lambda _: True))["web"].state == "ready"
+        await site.engine.controls.cancel(bound, grace_s=0)
 
 
 @pytest.mark.promise("V.inside")
 async def test_what_a_caller_inside_starts_again_is_bounded_as_the_caller_is(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
     """A service that rests can be started by a command that is bounded: not with fewer bounds than that."""
-    await engine.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME)
-    await seen(engine, tmp_path, all_are("ready"))
-    await engine.services.down(DownRequest(folder=str(tmp_path), grace=0), ME)
-    await seen(engine, tmp_path, all_are("stopped"))
-    bound = await engine.starts.start(Command(line="sleep 60", profile="guarded", detached=True), owner=ME)
+    await site.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME)
+    await seen(site, tmp_path, all_are("ready"))
+    await site.services.down(DownRequest(folder=str(tmp_path), grace=0), ME)
+    await seen(site, tmp_path, all_are("stopped"))
+    bound = await site.engine.starts.start(
+        Command(line="sleep 60", profile="guarded", detached=True), owner=ME
+    )
     inside = Owner(principal="uid:me", inside=bound.process_id)
-    await engine.services.restart(RestartRequest(folder=str(tmp_path), names=("web",)), inside)
-    await seen(engine, tmp_path, all_are("ready"))
-    newest = max(await processes_of(engine, "web", tmp_path))
-    assert (await engine.queries.find(newest)).record.sandbox.profile == "guarded"
-    await engine.controls.cancel(bound, grace_s=0)
-    await bring_down(engine, tmp_path)
+    await site.services.restart(RestartRequest(folder=str(tmp_path), names=("web",)), inside)
+    await seen(site, tmp_path, all_are("ready"))
+    newest = max(await processes_of(site, "web", tmp_path))
+    assert (await site.queries.find(newest)).record.sandbox.profile == "guarded"
+    await site.engine.controls.cancel(bound, grace_s=0)
+    await bring_down(site, tmp_path)
 
 
 @pytest.mark.thorough
-async def test_a_principal_has_services_in_so_many_projects(engine: Engine, tmp_path: Path) -> None:
+async def test_a_principal_has_services_in_so_many_projects(site: Site, tmp_path: Path) -> None:
     owner = Owner(principal="crowd")
 
     async def up(number: int) -> None:
@@ -74,24 +76,24 @@ async def test_a_principal_has_services_in_so_many_projects(engine: Engine, tmp_
         request = asked_for(
             folder, web={"command": "true", "restart": "always", "backoff": {"first": 3000, "most": 3000}}
         )
-        await engine.services.up(request, owner)
+        await site.services.up(request, owner)
 
     for number in range(64):
         await up(number)
     with pytest.raises(LimitExceeded):
         await up(64)
     for number in range(64):
-        await engine.services.down(DownRequest(folder=str(tmp_path / str(number)), grace=0), owner)
+        await site.services.down(DownRequest(folder=str(tmp_path / str(number)), grace=0), owner)
     for number in range(64):
-        await seen(engine, tmp_path / str(number), all_are("stopped"), owner)
+        await seen(site, tmp_path / str(number), all_are("stopped"), owner)
     await up(65)
-    await engine.services.down(DownRequest(folder=str(tmp_path / "65"), grace=0), owner)
+    await site.services.down(DownRequest(folder=str(tmp_path / "65"), grace=0), owner)
 
 
 @pytest.mark.promise("V.inside")
 @pytest.mark.parametrize("place", ["elsewhere", "a link", "a pipe"])
 async def test_for_another_caller_the_server_reads_no_file_that_the_service_could_not(
-    engine: Engine, tmp_path: Path, place: str
+    site: Site, tmp_path: Path, place: str
 ) -> None:
     """A confined command must not get the variables of any file by way of the server."""
     folder, elsewhere, named = tmp_path / "p", tmp_path / "secret.env", tmp_path / "p" / ".env"
@@ -104,18 +106,18 @@ async def test_for_another_caller_the_server_reads_no_file_that_the_service_coul
     path = elsewhere if place == "elsewhere" else named
     token = Owner(principal="token:ci")
     request = asked_for(folder, web={"command": "echo $TOKEN", "env_file": [str(path)]})
-    await engine.services.up(request, token)
-    found = await seen(engine, folder, all_are("failed"), token)
+    await site.services.up(request, token)
+    found = await seen(site, folder, all_are("failed"), token)
     assert (found["web"].error or "").startswith(f"env_file {path}: it ")
-    assert await processes_of(engine, "web", folder) == []
+    assert await processes_of(site, "web", folder) == []
 
 
-async def test_a_caller_that_goes_away_takes_nothing_back(engine: Engine, tmp_path: Path) -> None:
-    asked = asyncio.ensure_future(engine.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME))
+async def test_a_caller_that_goes_away_takes_nothing_back(site: Site, tmp_path: Path) -> None:
+    asked = asyncio.ensure_future(site.services.up(asked_for(tmp_path, web={"command": "sleep 60"}), ME))
     async with asyncio.timeout(15):
-        while not (await engine.services.list(ServicesRequest(folder=str(tmp_path)), ME)).stacks:  # noqa: ASYNC110 -- until it is known
+        while not (await site.services.list(ServicesRequest(folder=str(tmp_path)), ME)).stacks:  # noqa: ASYNC110 -- until it is known
             await asyncio.sleep(0)
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
-    await seen(engine, tmp_path, all_are("ready"))
-    await bring_down(engine, tmp_path)
+    await seen(site, tmp_path, all_are("ready"))
+    await bring_down(site, tmp_path)

@@ -16,16 +16,16 @@ import pytest
 from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
-from outlive.engine import Engine
-from outlive.operations.services.requests import (
+from outlive.extensions.services.requests import (
     DownRequest,
     RestartRequest,
     ServicesRequest,
 )
-from outlive.store.service_files import KeptStack
-from tests.engine.engines import an_engine
-from tests.engine.service_steps import (
+from outlive.extensions.services.service_files import KeptStack
+from tests.extensions.services.steps import (
     ME,
+    Site,
+    a_site,
     all_are,
     asked_for,
     bring_down,
@@ -42,7 +42,7 @@ from tests.support.server import free_port
 
 
 @pytest.mark.promise("V.order")
-async def test_services_start_when_those_before_them_are_ready(engine: Engine, tmp_path: Path) -> None:
+async def test_services_start_when_those_before_them_are_ready(site: Site, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     request = asked_for(
         tmp_path,
@@ -53,19 +53,19 @@ async def test_services_start_when_those_before_them_are_ready(engine: Engine, t
         move={"command": "true", "after": ["db"], "ready": {"exit": True}},
         web={"command": ["sleep", "60"], "after": ["move"]},
     )
-    async with brought_up(engine, request):
-        found = await seen(engine, tmp_path, lambda one: one["db"].state == "running")
+    async with brought_up(site, request):
+        found = await seen(site, tmp_path, lambda one: one["db"].state == "running")
         assert (found["move"].state, found["web"].state) == ("waiting", "waiting")
         gate.touch()
-        found = await seen(engine, tmp_path, lambda one: one["web"].state == "ready")
+        found = await seen(site, tmp_path, lambda one: one["web"].state == "ready")
         assert (found["db"].state, found["move"].state) == ("ready", "done")
-        db, web = [await engine.queries.find(found[name].process_id or "") for name in ("db", "web")]
+        db, web = [await site.queries.find(found[name].process_id or "") for name in ("db", "web")]
         assert not web.status.is_ended
         assert (db.record.started_at or 0) < (web.record.started_at or 0)  # type: ignore[operator] # both ran
         assert web.record.tags["service"] == "web"
 
 
-async def test_readiness_is_seen_by_port_by_http_and_by_pattern(engine: Engine, tmp_path: Path) -> None:
+async def test_readiness_is_seen_by_port_by_http_and_by_pattern(site: Site, tmp_path: Path) -> None:
     port = free_port()
     server = f"exec {subprocess.list2cmdline([sys.executable])} -m http.server {port} --bind 127.0.0.1"
     slow = "echo starting 1; read line < gate; echo port 8123; exec sleep 60"
@@ -77,21 +77,21 @@ async def test_readiness_is_seen_by_port_by_http_and_by_pattern(engine: Engine, 
         wrong={"command": "sleep 60", "ready": {"http": f"http://127.0.0.1:{port}/none"}},
         said={"command": slow, "ready": {"pattern": "^port [0-9]+$"}},
     )
-    async with brought_up(engine, request):
-        found = await seen(engine, tmp_path, lambda one: one["answers"].state == "ready")
+    async with brought_up(site, request):
+        found = await seen(site, tmp_path, lambda one: one["answers"].state == "ready")
         assert (found["web"].state, found["wrong"].state, found["said"].state) == (
             "ready",
             "running",
             "running",
         )
         await asyncio.to_thread((tmp_path / "gate").write_text, "go\n")
-        await seen(engine, tmp_path, lambda one: one["said"].state == "ready")
+        await seen(site, tmp_path, lambda one: one["said"].state == "ready")
 
 
 @pytest.mark.thorough
 @pytest.mark.promise("V.restart")
 async def test_a_service_that_fails_is_started_again_after_longer_and_longer_rests(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
     line = "echo run; date +%s.%N >> times; exit 3"
     request = asked_for(
@@ -103,27 +103,27 @@ async def test_a_service_that_fails_is_started_again_after_longer_and_longer_res
             "max_restarts": 3,
         },
     )
-    async with brought_up(engine, request):
-        found = await seen(engine, tmp_path, lambda one: one["web"].state == "failed")
+    async with brought_up(site, request):
+        found = await seen(site, tmp_path, lambda one: one["web"].state == "failed")
         assert (found["web"].restarts, found["web"].exit_code) == (3, 3)
         times = [float(one) for one in (tmp_path / "times").read_text().split()]
         rests = [after - before for before, after in itertools.pairwise(times)]
         assert len(rests) == 3
         assert all(rest >= least for rest, least in zip(rests, (0.2, 0.4, 0.8), strict=True))
-        processes = await processes_of(engine, "web", tmp_path)
+        processes = await processes_of(site, "web", tmp_path)
         assert len(processes) == 4
-        assert [await text_of(engine, one) for one in processes] == [b"run\n"] * 4
+        assert [await text_of(site, one) for one in processes] == [b"run\n"] * 4
 
 
 async def test_up_again_leaves_alone_what_is_unchanged_and_stops_what_is_gone(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
     same, old, changed = {"command": "sleep 60"}, {"command": "sleep 61"}, {"command": "sleep 62"}
-    async with brought_up(engine, asked_for(tmp_path, same=same, old=old, changed=changed)):
-        before = await seen(engine, tmp_path, all_are("ready"))
-        await engine.services.up(asked_for(tmp_path, same=same, changed={"command": "sleep 63"}), ME)
+    async with brought_up(site, asked_for(tmp_path, same=same, old=old, changed=changed)):
+        before = await seen(site, tmp_path, all_are("ready"))
+        await site.services.up(asked_for(tmp_path, same=same, changed={"command": "sleep 63"}), ME)
         after = await seen(
-            engine,
+            site,
             tmp_path,
             lambda one: (
                 "old" not in one
@@ -132,8 +132,8 @@ async def test_up_again_leaves_alone_what_is_unchanged_and_stops_what_is_gone(
             ),
         )
         assert after["same"] == before["same"]
-        assert (await engine.queries.find(before["old"].process_id or "")).status.is_complete
-        assert (await engine.queries.find(before["changed"].process_id or "")).status.is_complete
+        assert (await site.queries.find(before["old"].process_id or "")).status.is_complete
+        assert (await site.queries.find(before["changed"].process_id or "")).status.is_complete
 
 
 @pytest.mark.thorough
@@ -154,7 +154,7 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     )
     for name in ("gate", "ready"):
         os.mkfifo(folder / name)
-    async with an_engine(own_house.state_dir) as first:
+    async with a_site(own_house.state_dir) as first:
         await first.services.up(request, ME)
         before = await seen(
             first,
@@ -167,7 +167,7 @@ async def test_the_next_server_goes_on_with_what_lives_and_starts_nothing_twice(
     # While no server looks one ends, and one becomes ready.
     await asyncio.to_thread((folder / "gate").write_text, "go\n")
     await asyncio.to_thread((folder / "ready").write_text, "go\n")
-    async with an_engine(own_house.state_dir) as second:
+    async with a_site(own_house.state_dir) as second:
         after = await seen(
             second,
             folder,
@@ -199,7 +199,7 @@ async def test_a_start_that_was_kept_and_never_asked_for_is_asked_for_under_its_
     """What a server leaves behind that is killed between the two."""
     folder = tmp_path / "p"
     folder.mkdir()
-    async with an_engine(own_house.state_dir) as first:
+    async with a_site(own_house.state_dir) as first:
         await first.services.up(asked_for(folder, web={"command": "sleep 60"}), ME)
         await bring_down(first, folder)
     file = only_file(own_house)
@@ -208,7 +208,7 @@ async def test_a_start_that_was_kept_and_never_asked_for_is_asked_for_under_its_
     wanted = (one.process_id or "")[:-6] + "zzzzzz"
     one.phase, one.is_wanted, one.process_id = type(one.phase)("starting"), True, wanted
     file.write_bytes(msgspec.json.encode(kept))
-    async with an_engine(own_house.state_dir) as second:
+    async with a_site(own_house.state_dir) as second:
         found = await seen(second, folder, all_are("ready"))
         assert found["web"].process_id == wanted
         await bring_down(second, folder)
@@ -231,18 +231,18 @@ async def test_a_service_gets_what_was_kept_and_its_files_which_are_kept_nowhere
         "ready": {"text": "own"},
     }
     try:
-        async with an_engine(own_house.state_dir) as engine:
-            await engine.services.up(asked_for(folder, web=service), ME)
-            found = await seen(engine, folder, all_are("ready"))
-            assert await text_of(engine, found["web"].process_id) == f"{secret} own a none\n".encode()
+        async with a_site(own_house.state_dir) as site:
+            await site.services.up(asked_for(folder, web=service), ME)
+            found = await seen(site, folder, all_are("ready"))
+            assert await text_of(site, found["web"].process_id) == f"{secret} own a none\n".encode()
             (folder / ".env").write_text("TOKEN=changed\n")
-            await engine.services.restart(RestartRequest(folder=str(folder), names=("web",)), ME)
+            await site.services.restart(RestartRequest(folder=str(folder), names=("web",)), ME)
             was = found["web"].process_id
             found = await seen(
-                engine, folder, lambda one: one["web"].process_id != was and one["web"].state == "ready"
+                site, folder, lambda one: one["web"].process_id != was and one["web"].state == "ready"
             )
-            assert await text_of(engine, found["web"].process_id) == b"changed own a none\n"
-            await bring_down(engine, folder)
+            assert await text_of(site, found["web"].process_id) == b"changed own a none\n"
+            await bring_down(site, folder)
     finally:
         del os.environ["ONLY_OF_THE_SERVER"]
     assert files_with(secret, own_house) == []
@@ -250,16 +250,16 @@ async def test_a_service_gets_what_was_kept_and_its_files_which_are_kept_nowhere
 
 
 async def test_a_file_of_variables_that_is_missing_fails_the_start_in_words(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
     request = asked_for(tmp_path, web={"command": "true", "env_file": [str(tmp_path / "none")]})
-    async with brought_up(engine, request):
-        found = await seen(engine, tmp_path, lambda one: one["web"].state == "failed")
+    async with brought_up(site, request):
+        found = await seen(site, tmp_path, lambda one: one["web"].state == "failed")
         assert found["web"].error == f"env_file {tmp_path}/none: No such file or directory."
 
 
 async def test_a_stop_sends_the_signal_that_was_chosen_and_kills_after_the_grace(
-    engine: Engine, tmp_path: Path
+    site: Site, tmp_path: Path
 ) -> None:
     heeds = "trap 'echo got it; exit 0' INT; echo up; while :; do sleep 0.05; done"
     deaf = "trap '' INT TERM; echo up; while :; do sleep 0.05; done"
@@ -268,11 +268,11 @@ async def test_a_stop_sends_the_signal_that_was_chosen_and_kills_after_the_grace
         heeds={"command": heeds, "stop_signal": "INT", "grace": 15, "ready": {"text": "up"}},
         deaf={"command": deaf, "stop_signal": "INT", "grace": 0.3, "ready": {"text": "up"}},
     )
-    await engine.services.up(request, ME)
-    found = await seen(engine, tmp_path, all_are("ready"))
-    await engine.services.down(DownRequest(folder=str(tmp_path)), ME)
-    after = await seen(engine, tmp_path, all_are("stopped"))
-    assert await text_of(engine, found["heeds"].process_id) == b"up\ngot it\n"
+    await site.services.up(request, ME)
+    found = await seen(site, tmp_path, all_are("ready"))
+    await site.services.down(DownRequest(folder=str(tmp_path)), ME)
+    after = await seen(site, tmp_path, all_are("stopped"))
+    assert await text_of(site, found["heeds"].process_id) == b"up\ngot it\n"
     assert (after["heeds"].exit_code, after["deaf"].exit_code) == (0, -signal.SIGKILL)
 
 
@@ -282,22 +282,22 @@ async def test_a_server_is_wanted_while_there_is_something_to_see_to(
     mark = Layout(str(own_house.state_dir)).server_wanted
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-    async with an_engine(own_house.state_dir) as engine:
-        await engine.services.up(asked_for(tmp_path / "a", web={"command": "sleep 60"}), ME)
-        await engine.services.up(asked_for(tmp_path / "b", job={"command": "true"}), ME)
-        await seen(engine, tmp_path / "b", all_are("done"))
+    async with a_site(own_house.state_dir) as site:
+        await site.services.up(asked_for(tmp_path / "a", web={"command": "sleep 60"}), ME)
+        await site.services.up(asked_for(tmp_path / "b", job={"command": "true"}), ME)
+        await seen(site, tmp_path / "b", all_are("done"))
         assert is_there(mark)
-    async with an_engine(own_house.state_dir) as engine:
+    async with a_site(own_house.state_dir) as site:
         assert is_there(mark)
-        await bring_down(engine, tmp_path / "a")
+        await bring_down(site, tmp_path / "a")
         assert not is_there(mark)
 
 
-async def test_services_are_their_principals_alone(engine: Engine, tmp_path: Path) -> None:
+async def test_services_are_their_principals_alone(site: Site, tmp_path: Path) -> None:
     other = Owner(principal="other")
-    async with brought_up(engine, asked_for(tmp_path, web={"command": "sleep 60"})):
-        assert (await engine.services.list(ServicesRequest(), other)).stacks == []
+    async with brought_up(site, asked_for(tmp_path, web={"command": "sleep 60"})):
+        assert (await site.services.list(ServicesRequest(), other)).stacks == []
         with pytest.raises(ProcessNotFound):
-            await engine.services.down(DownRequest(folder=str(tmp_path)), other)
+            await site.services.down(DownRequest(folder=str(tmp_path)), other)
         with pytest.raises(ProcessNotFound, match="Did you mean 'web'"):
-            await engine.services.restart(RestartRequest(folder=str(tmp_path), names=("wev",)), ME)
+            await site.services.restart(RestartRequest(folder=str(tmp_path), names=("wev",)), ME)

@@ -15,9 +15,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.engine.processes.process import Process, until
-from outlive.engine.services.readiness import until_ready
-from outlive.engine.services.service_processes import ServiceParts, ServiceProcesses
-from outlive.operations.services.machine import (
+from outlive.extensions.services.machine import (
     LIVING,
     AskToEnd,
     Effect,
@@ -28,8 +26,10 @@ from outlive.operations.services.machine import (
     StartService,
     WatchReadiness,
 )
-from outlive.operations.services.requests import StackView, stack_view
-from outlive.store.service_files import KeptStack
+from outlive.extensions.services.readiness import until_ready
+from outlive.extensions.services.requests import StackView, stack_view
+from outlive.extensions.services.service_files import KeptStack
+from outlive.extensions.services.service_processes import ServiceParts, ServiceProcesses
 
 _logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class StackRunner:
         self.kept = kept
         self._parts = parts
         self._processes = ServiceProcesses(kept, parts)
-        self.stack = Stack(kept.services, ids=_new_id, grace_s=parts.grace_s)
+        self.stack = Stack(kept.services, ids=_new_id, grace_s=parts.engine.settings.options.grace_s)
         self.revision = time.time_ns() // 1_000_000
         self._view = self._look()
         self._turn = asyncio.Lock()
@@ -201,7 +201,7 @@ class StackRunner:
         process = await self._processes.known(process_id)
         if process is None or ready is None:
             return
-        if await until_ready(process, ready, queries=self._parts.queries):
+        if await until_ready(process, ready, queries=self._parts.engine.queries):
             await self.take(lambda stack, now: stack.ready(name, process_id, now))
 
 

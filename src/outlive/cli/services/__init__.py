@@ -1,1 +1,0 @@
-"""`outlive up`, `down`, `restart`, and `logs` of a project's services."""

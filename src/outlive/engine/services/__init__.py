@@ -1,3 +1,0 @@
-"""Services of projects: what `operations.services` decides is carried out here, through starts and
-controls.
-"""

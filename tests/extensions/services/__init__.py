@@ -1,0 +1,1 @@
+"""Services: declaration, life, files, doors and verbs."""
