@@ -50,12 +50,9 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "hosts": ("extensions/hosts/",),
     "observe": (
         "cli/machine/telemetry_probe.py",
-        "config/notify_settings.py",
         "config/telemetry_settings.py",
-        "engine/starts/notice_requests.py",
-        "observability/notify/",
+        "extensions/observe/",
         "observability/telemetry/",
-        "store/owed_notices.py",
     ),
     "ray": ("extensions/ray/",),
     "services": ("client/services.py", "extensions/services/"),

@@ -45,11 +45,6 @@ from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.exposition import CONTENT_TYPE, render
 from outlive.observability.families import Family, families
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
-from outlive.observability.notify.alerts import Alerting
-from outlive.observability.notify.command import NotifyCommand
-from outlive.observability.notify.notice import NoticeChannel
-from outlive.observability.notify.notice_sender import NoticeSender
-from outlive.observability.notify.webhook import Webhook
 from outlive.observability.process_log import ProcessLog, logged_kinds
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
@@ -124,7 +119,6 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
-        self._channels = _channels(settings)
         self._telemetry: SentTelemetry | None = None
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
@@ -251,21 +245,6 @@ class Application:
                 await self._engine.records.remember_audit_log(self._audit.tell_name)
                 # A short life, too, must leave the log's name in the registry, which closes with the engine.
                 self._stack.push_async_callback(asyncio.to_thread, self._audit.wait_begun)
-            if self._channels:
-                shows_line = settings.notify_last_line
-                alerting = Alerting(
-                    silence_s=settings.notify_silence_s if "silence" in engine.settings.notify_on else None,
-                    disk_bytes=settings.notify_disk_bytes,
-                )
-                await self._stack.enter_async_context(
-                    NoticeSender(
-                        engine,
-                        self._channels,
-                        layout=self._layout,
-                        alerting=alerting,
-                        shows_last_line=shows_line,
-                    )
-                )
             await self._stack.enter_async_context(self._jsonrpc)
             await self._stack.enter_async_context(self._mcp)
             await self._stack.enter_async_context(self._rest)
@@ -385,16 +364,6 @@ def redactor_of(settings: Settings) -> Redactor:
         return Redactor(patterns=False)
     own = [settings.mcp_api_key.encode()]
     return Redactor(patterns=settings.redact == "all", values=own, extra=extra)
-
-
-def _channels(settings: Settings) -> list[NoticeChannel]:
-    """Return the ways to notify that the operator has named; the first settles what is owed."""
-    found: list[NoticeChannel] = []
-    if settings.notify_webhook:
-        found.append(Webhook(settings.notify_webhook))
-    if settings.notify_command:
-        found.append(NotifyCommand(settings.notify_command, os.environ))
-    return found
 
 
 def _audit_log(settings: Settings, layout: Layout, redactor: Redactor) -> AuditLog:

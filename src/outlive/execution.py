@@ -58,6 +58,7 @@ def engine_and_routing(
         replace(
             told,
             containers=next((part.containers for part in parts if part.containers is not None), None),
+            notices=next((part.notices for part in parts if part.notices is not None), told.notices),
             umask=own_umask(),
             nice=own_nice(),
             runner=placed_program(layout),

@@ -4,14 +4,11 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import unix_connect
 
-from outlive.config import resolve
-from outlive.core.errors import ConfigInvalid
 from tests.mcp_http.raw_caller import request
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer, outlive_command
@@ -137,10 +134,3 @@ def test_the_command_line_prints_no_secret_back(served: OutliveServer, words: li
     )
     assert done.returncode
     _check(done.stdout + done.stderr)
-
-
-def test_an_error_of_a_secret_setting_does_not_repeat_it(tmp_path: Path) -> None:
-    value = f"gopher://user:{SECRET}@nowhere"
-    with pytest.raises(ConfigInvalid) as caught:
-        resolve({"notify_webhook": value}, {"HOME": str(tmp_path)}, working_folder="/", files=[])
-    _check(f"{caught.value} {caught.value.hint} {caught.value.details}")

@@ -20,7 +20,6 @@ from outlive.store.audit.audit_chain import AuditKey
 from outlive.store.folder import ChangedLabels, write_labels
 from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 from outlive.store.machines.node_files import NodeEntry, NodeFiles
-from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore, WaitingCommand
 from outlive.store.token_file import TokenFile
 from tests.docs.pages import page, section, table_rows, words
@@ -66,11 +65,10 @@ _WRITES: dict[str, Callable[[Layout], object]] = {
     "…/labels": _labels,
 }
 _APPENDED = {"waiting/spent-ids"}
-# Of the others some, as they are written without: a start, an end and its notices wait for no disk.
+# Of the others some, as they are written without: a start and an end wait for no disk.
 _VOLATILE: dict[str, Callable[[Layout], object]] = {
     "waiting/<id> of a line": lambda layout: _queue(layout).put(_COMMAND),
     "waiting/order.json": lambda layout: _queue(layout).keep_order([_ID]),
-    "notices/": lambda layout: OwedNotices(layout).put(_ID, ["exit"]),  # type: ignore[list-item] # any event
 }
 
 

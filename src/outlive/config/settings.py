@@ -16,7 +16,6 @@ from outlive.config.access_settings import (
     NodeSettings,
     PortOptions,
 )
-from outlive.config.notify_settings import NotifySettings
 from outlive.config.options import (
     Option,
     option,
@@ -42,7 +41,6 @@ _T = TypeVar("_T")
 class Settings(
     SandboxOptions,
     TelemetrySettings,
-    NotifySettings,
     AuditSettings,
     PolicySettings,
     AccessSettings,

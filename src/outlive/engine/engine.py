@@ -53,7 +53,6 @@ from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import NameHolders, StartNames
 from outlive.engine.starts.names import CommandIds
-from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
@@ -65,7 +64,6 @@ from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from outlive.store.machines.node_files import NodeFiles
-from outlive.store.owed_notices import OwedNotices
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
 
@@ -131,7 +129,6 @@ class Engine:
         self._ids = CommandIds(self._registry)
         self.disk = DiskWatch(root, self._registry)
         self.events = EventPublisher()
-        self.notices = OwedNotices(self._layout)
         self.questions = QuestionWatch(backend, events=self.events)
         self.redaction = Redaction(
             settings.redactor, Secrets(), hides_values=settings.options.redact != "off"
@@ -201,7 +198,7 @@ class Engine:
             secrets=redaction.secrets,
             events=self.events,
             removed=self._waiting.removed,
-            owed=self.notices if settings.notify_on else None,
+            notices=settings.notices,
         )
         self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
         self.queries = Queries(
@@ -280,7 +277,6 @@ class Engine:
             table=table,
             outcomes=outcomes,
             grants=self.grants,
-            notices=NoticeRequests(settings.notify_on, owed=self.notices),
             redaction=self.redaction,
             disk=self.disk,
             events=events,
@@ -326,7 +322,6 @@ class Engine:
         stack.push_async_callback(self._feed.close)
         stack.push_async_callback(self.redaction.close)
         await self.disk.open()
-        await asyncio.to_thread(self.notices.open)
         await self._ids.open()
         await self.session_ends.open()
         await self._preparation.open()

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from outlive.config import Settings, all_options
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.telemetry_settings import telemetry_plan
-from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
 from outlive.core.values import dataclass, field
 from outlive.engine.commands.elsewhere import ContainerPlaces
+from outlive.engine.commands.notices import NoNotices, Notices
 from outlive.engine.commands.policy_check import command_policy
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
@@ -31,12 +31,11 @@ class EngineSettings:
     outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
     `standing_file` is the user's file of what is approved for always (None: nothing can be). `runner` is the
     path of the native program, which may come to be there later (None: it never will). `umask` and `nice` are
-    those of commands whose caller names none (nice None: the keeper's own). `notify_on` are the events that
-    are notified of where a process asks for it: none without a webhook and a program. `passes_trace`:
-    commands get the span that they are as TRACEPARENT. `callbacks` is what every command on this machine may
-    do here, by a token of its own (None: nothing). `gpus` are this machine's, by the names that drivers take:
-    commands that need some are given some of them. `redactor` hides secrets in output, commands' texts and
-    errors.
+    those of commands whose caller names none (nice None: the keeper's own). `notices` are those that this
+    server sends. `passes_trace`: commands get the span that they are as TRACEPARENT. `callbacks` is what
+    every command on this machine may do here, by a token of its own (None: nothing). `gpus` are this
+    machine's, by the names that drivers take: commands that need some are given some of them. `redactor`
+    hides secrets in output, commands' texts and errors.
     """
 
     state_dir: str
@@ -56,7 +55,7 @@ class EngineSettings:
     umask: int = 0o022
     nice: int | None = None
     callbacks: Scope | None = None
-    notify_on: frozenset[NotifyEvent] = frozenset()
+    notices: Notices = field(default_factory=NoNotices)
     passes_trace: bool = False
     gpus: tuple[str, ...] = ()
 
@@ -115,7 +114,6 @@ def engine_settings(
         redactor=redactor,
         policy=command_policy(settings),
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
-        notify_on=_notified(settings),
         passes_trace=settings.pass_traceparent and bool(telemetry_plan(settings, environment).traces),
         retention=Retention(
             max_age_s=settings.retention_s,
@@ -123,10 +121,3 @@ def engine_settings(
             max_bytes=settings.state_quota_bytes,
         ),
     )
-
-
-def _notified(settings: Settings) -> frozenset[NotifyEvent]:
-    if not (settings.notify_webhook or settings.notify_command):
-        return frozenset()
-    offered = {event for event in NOTIFY_EVENTS if event in settings.notify_on}
-    return frozenset(offered - ({"silence"} if settings.notify_silence_s is None else set()))

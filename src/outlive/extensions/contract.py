@@ -57,6 +57,11 @@ OWN = (
     ),
     Extension(name="fleet", server=f"{_HERE}.fleet.part:FleetPart"),
     Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
+    Extension(
+        name="observe",
+        options=f"{_HERE}.observe.options:ObserveOptions",
+        server=f"{_HERE}.observe.part:ObservePart",
+    ),
     Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),
     Extension(
         name="services",

@@ -13,6 +13,7 @@ from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.engine import Engine
 from outlive.engine.commands.elsewhere import ContainerPlaces
+from outlive.engine.commands.notices import Notices
 from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.terminals import Terminals
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
@@ -77,6 +78,7 @@ class ServerPart:
     Attributes:
         containers: The containers of this machine.
         nodes: Where requests to nodes go.
+        notices: The notices of processes that ask for them.
         entrance: Judges callers at one path by what they show there, instead of tokens and uids.
         endpoints: Paths to show on the front page, by their names.
         token_paths: Paths of upgrades at which tokens of the scope bridge count.
@@ -85,6 +87,7 @@ class ServerPart:
 
     containers: ContainerPlaces | None = None
     nodes: NodeRoutes | None = None
+    notices: Notices | None = None
     entrance: Entrance | None = None
     endpoints: Mapping[str, str] = MappingProxyType({})
     token_paths: frozenset[str] = frozenset()

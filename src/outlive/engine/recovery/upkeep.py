@@ -21,6 +21,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
+from outlive.engine.commands.notices import Notices
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Secrets
 from outlive.engine.processes.process import read_clocks
@@ -29,7 +30,6 @@ from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
 from outlive.protocols.frames import decoded
 from outlive.store.folder import UNFILTERED, bytes_on_disk, read_folder
-from outlive.store.owed_notices import OwedNotices
 from outlive.store.registry import Registry
 from outlive.store.retention import Candidate, Retention, RetentionClock, select_removable
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
@@ -102,19 +102,17 @@ class Upkeep:
         secrets: Secrets,
         events: EventPublisher,
         removed: RemovedIds,
-        owed: OwedNotices | None = None,
+        notices: Notices,
     ) -> None:
-        """Take the files, what lives, what a removed process must be taken out of, and what remembers its id.
-
-        What is `owed` is notified of by this server, so that these processes are kept until then; None where
-        it notifies of nothing.
+        """Take the files, what lives, what a removed process must be taken out of, what remembers its id, and
+        the notices for which a process is kept.
         """
         self._layout = layout
         self._registry = registry
         self._table = table
         self._secrets = secrets
         self._events = events
-        self._owed = owed
+        self._notices = notices
         self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
@@ -192,7 +190,7 @@ class Upkeep:
                 continue
             # A notice says how its process ended. It is delivered or given up within minutes, and the next
             # round is for the process.
-            if self._owed is not None and self._owed.of(name):
+            if self._notices.of(name):
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)

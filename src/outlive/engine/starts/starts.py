@@ -32,7 +32,6 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import StartNames
-from outlive.engine.starts.notice_requests import NoticeRequests
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.start_records import new_record, new_spec
@@ -56,7 +55,6 @@ class Starts:
     table: ProcessTable
     outcomes: StartOutcomes
     grants: Grants
-    notices: NoticeRequests
     redaction: Redaction
     disk: DiskWatch
     events: EventPublisher
@@ -105,7 +103,7 @@ class Starts:
                 return _own(known, owner)
             self.queue.store.check_unspent(process_id)
         if command.notify:
-            self.notices.check(command.notify)
+            settings.notices.check(command.notify)
         if command.grant is not None or settings.callbacks is not None:
             command = self.grants.give(command, owner)
         if command.name is not None:
@@ -211,7 +209,7 @@ class Starts:
         if is_queued or process.base.needs is not None:
             try:
                 if command.notify:
-                    await self.notices.owe(process, command.notify)
+                    await self.settings.notices.owe(process.process_id, command.notify)
             except BaseException:  # a cancelled start as well: it does not take its place, nor wait for one
                 self.queue.places.release(process.process_id)
                 raise
@@ -225,7 +223,7 @@ class Starts:
             if process.record.approval is not None:
                 await self.approvals.standing.check_unchanged(process.record, described.spec)
             if command.notify:
-                await self.notices.owe(process, command.notify)
+                await self.settings.notices.owe(process.process_id, command.notify)
         except OutliveError as error:
             self.outcomes.settle(process, error)
             raise

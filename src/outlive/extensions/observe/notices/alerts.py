@@ -23,9 +23,10 @@ from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass
 from outlive.engine import Engine
+from outlive.extensions.observe.notices.notice import DiskNotice, ProcessNotice
+from outlive.extensions.observe.notices.owed_notices import OwedNotices
 from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
-from outlive.observability.notify.notice import DiskNotice, ProcessNotice
 from outlive.protocols.frames import decoded
 
 _SHARE = 4  # looks within the time that makes a silence: it is noticed at most a quarter late
@@ -54,15 +55,16 @@ class SilenceWatch:
     On the engine's loop only.
     """
 
-    def __init__(self, engine: Engine, layout: Layout, *, after_s: float) -> None:
+    def __init__(self, engine: Engine, layout: Layout, owed: OwedNotices, *, after_s: float) -> None:
         self._engine = engine
+        self._owed = owed
         self._layout = layout
         self._after_s = after_s
         self._queued: dict[str, str] = {}  # the cursor of the silence for which a notice is on its way
 
     async def look(self) -> list[ProcessNotice]:
         """Return a notice for each silence that is new."""
-        owed = self._engine.notices
+        owed = self._owed
         live = {process.process_id: process for process in self._engine.queries.live()}
         self._queued = {one: cursor for one, cursor in self._queued.items() if one in live}
         found = []
@@ -86,7 +88,7 @@ class SilenceWatch:
         # A full disk: at worst the next server notifies again, under the same id.
         with contextlib.suppress(OSError):
             await asyncio.to_thread(
-                self._engine.notices.note_silence, notice.record.process_id, str(notice.record.cursor)
+                self._owed.note_silence, notice.record.process_id, str(notice.record.cursor)
             )
 
     def still_true(self, notice: ProcessNotice, record: ProcessRecord | None) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import AsyncClient, InvalidRequest
-from tests.notify.endpoints import PATIENCE_S, Channel, Endpoint
+from tests.extensions.observe.notices.endpoints import PATIENCE_S, Channel, Endpoint
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import poll_until
 from tests.support.server import OutliveServer, free_port

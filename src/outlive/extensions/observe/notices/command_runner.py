@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 # Run by its path: neither site packages nor the environment decide what is imported.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[4]))
 
 from outlive.kernel.calls import become_subreaper
 from outlive.kernel.processes import children

@@ -15,12 +15,13 @@ from outlive.client import AsyncClient, InvalidRequest
 from outlive.config import resolve
 from outlive.config.resolution import ConfigFile
 from outlive.core.errors import ConfigInvalid
-from outlive.observability.notify import command as command_module
-from outlive.observability.notify.command import NotifyCommand
-from outlive.observability.notify.notice import Attempt
+from outlive.extensions.observe.notices import command as command_module
+from outlive.extensions.observe.notices.command import NotifyCommand
+from outlive.extensions.observe.notices.notice import Attempt
+from outlive.extensions.observe.options import ObserveOptions
 from tests.docs.pages import blocks, page
-from tests.notify.endpoints import PATIENCE_S, Endpoint
-from tests.notify.test_notice import a_notice
+from tests.extensions.observe.notices.endpoints import PATIENCE_S, Endpoint
+from tests.extensions.observe.notices.test_notice import a_notice
 from tests.support.fixtures import ServerFactory
 from tests.support.processes import Marker, is_alive, poll_until, wait_dead, wait_for
 from tests.support.server import OutliveServer
@@ -256,7 +257,8 @@ async def test_a_caller_that_names_a_program_is_refused(serve: ServerFactory, tm
 
 
 def _settings(text: str) -> tuple[str, ...]:
-    return resolve({"notify_command": text}, {"HOME": "/ann"}, working_folder="/").settings.notify_command
+    found = resolve({"notify_command": text}, {"HOME": "/ann"}, working_folder="/")
+    return found.settings.of(ObserveOptions).notify_command
 
 
 async def test_a_cancel_is_not_lost_when_the_helper_ends_at_that_instant() -> None:
@@ -277,7 +279,7 @@ def test_words_are_split_as_a_shell_splits_them_and_a_list_of_a_file_is_taken_as
     assert _settings("notify 'two words' \"$HOME\"") == ("notify", "two words", "$HOME")
     file = ConfigFile("user", "/f", 'notify_command = ["/opt/a b", "x, y", "--"]')
     found = resolve({}, {"HOME": "/ann"}, working_folder="/", files=[file])
-    assert found.settings.notify_command == ("/opt/a b", "x, y", "--")
+    assert found.settings.of(ObserveOptions).notify_command == ("/opt/a b", "x, y", "--")
 
 
 @pytest.mark.parametrize("text", ["./mine", "~/bin/mine", "bin/mine", "''", "'open", "a\0b"])
@@ -291,3 +293,11 @@ def test_a_project_names_no_program() -> None:
     file = ConfigFile("project", "/p/.outlive.toml", 'notify_command = "touch x"')
     with pytest.raises(ConfigInvalid, match="a project may not decide"):
         resolve({}, {"HOME": "/ann"}, working_folder="/", files=[file])
+
+
+def test_an_error_of_a_webhook_does_not_repeat_it() -> None:
+    """Its path or query may hold a token."""
+    url = "gopher://user:the-token@nowhere"
+    with pytest.raises(ConfigInvalid) as caught:
+        resolve({"notify_webhook": url}, {"HOME": "/ann"}, working_folder="/", files=[])
+    assert "the-token" not in f"{caught.value} {caught.value.hint} {caught.value.details}"

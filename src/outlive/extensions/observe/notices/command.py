@@ -13,7 +13,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.observability.notify.notice import DEADLINE_S, Attempt, Notice, plain_line
+from outlive.extensions.observe.notices.notice import DEADLINE_S, Attempt, Notice, plain_line
 
 _RUNNER = str(Path(__file__).with_name("command_runner.py"))
 _END_S = 5.0  # for the helper, beyond the deadline, to end a tree; it takes milliseconds

@@ -3,7 +3,7 @@ that asked for it.
 
 It is a subscriber of the engine's events and slows nothing: it puts a notice into a bounded queue, and one
 task for each channel delivers. What is owed for an end stands in a file since before the process's start
-(`store.owed_notices`) and is removed once it was delivered: a notice reaches them at least once, also when
+(`owed_notices`) and is removed once it was delivered: a notice reaches them at least once, also when
 the server was killed between; its id is the same then.
 """
 
@@ -12,14 +12,20 @@ import contextlib
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Self
 
 from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.events import Event, InputRequested, ProcessCompleted, StartRejected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, Process
-from outlive.observability.notify.alerts import Alerting, DiskAlert, SilenceWatch
-from outlive.observability.notify.notice import Notice, NoticeChannel, ProcessNotice, event_of, plain_line
+from outlive.extensions.observe.notices.alerts import Alerting, DiskAlert, SilenceWatch
+from outlive.extensions.observe.notices.notice import (
+    Notice,
+    NoticeChannel,
+    ProcessNotice,
+    event_of,
+    plain_line,
+)
+from outlive.extensions.observe.notices.owed_notices import OwedNotices
 
 _logger = logging.getLogger(__name__)
 
@@ -39,14 +45,16 @@ class NoticeSender:
         channels: Sequence[NoticeChannel],
         *,
         layout: Layout,
+        owed: OwedNotices,
         alerting: Alerting,
         shows_last_line: bool = False,
     ) -> None:
         self._engine = engine
+        self._owed = owed
         self._queues = [(channel, asyncio.Queue[Notice](_MOST_WAITING)) for channel in channels]
         self._alerting = alerting
         silence_s, disk_bytes = alerting.silence_s, alerting.disk_bytes
-        self._silence = None if silence_s is None else SilenceWatch(engine, layout, after_s=silence_s)
+        self._silence = None if silence_s is None else SilenceWatch(engine, layout, owed, after_s=silence_s)
         self._disk = None if disk_bytes is None else DiskAlert(layout, limit_bytes=disk_bytes)
         self._shows_last_line = shows_last_line
         self._stack = contextlib.AsyncExitStack()
@@ -54,7 +62,7 @@ class NoticeSender:
         self._has_missed = False
         self._tasks: asyncio.TaskGroup | None = None
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
         """Notify from now on, and of what earlier servers owe."""
         engine = self._engine
         tasks = self._tasks = await self._stack.enter_async_context(asyncio.TaskGroup())
@@ -66,9 +74,8 @@ class NoticeSender:
         self._stack.callback(tasks.create_task(self._catch_up(), name="notify owed").cancel)
         if self._silence is not None or self._disk is not None:
             self._stack.callback(tasks.create_task(self._look_on(), name="notify alerts").cancel)
-        return self
 
-    async def __aexit__(self, *exception: object) -> None:
+    async def close(self) -> None:
         """Notify of nothing more; what is owed for ends stays in the files."""
         await self._stack.aclose()
 
@@ -80,7 +87,7 @@ class NoticeSender:
         match event:
             case ProcessCompleted(record=record):
                 # Most processes ask for nothing: this is a look into a dictionary for each end, and no more.
-                wanted = self._engine.notices.of(record.process_id)
+                wanted = self._owed.of(record.process_id)
                 if not wanted or record.process_id in self._queued:
                     return
                 kind = event_of(record, wanted)
@@ -90,10 +97,10 @@ class NoticeSender:
                     self._put(ProcessNotice(event=kind, record=record, at=datetime.now(UTC)))
             case InputRequested(record=record):
                 # A shell at its prompt waits for whatever comes next, and asks no person.
-                if not record.is_at_prompt and "question" in self._engine.notices.of(record.process_id):
+                if not record.is_at_prompt and "question" in self._owed.of(record.process_id):
                     self._put(ProcessNotice(event="question", record=record, at=datetime.now(UTC)))
             case StartRejected(process_id=process_id) if process_id is not None:
-                if self._engine.notices.of(process_id):
+                if self._owed.of(process_id):
                     self._settle_soon(process_id)
             case _:
                 pass
@@ -126,7 +133,7 @@ class NoticeSender:
 
     def _settle_soon(self, process_id: str) -> None:
         if self._tasks is not None:
-            removing = asyncio.to_thread(self._engine.notices.remove, process_id)
+            removing = asyncio.to_thread(self._owed.remove, process_id)
             self._tasks.create_task(removing, name=f"settle {process_id}")
 
     async def _catch_up(self) -> None:
@@ -141,11 +148,11 @@ class NoticeSender:
     async def _look_up_owed(self) -> None:
         queries = self._engine.queries
         await queries.known()
-        for process_id in self._engine.notices.ids():
+        for process_id in self._owed.ids():
             try:
                 process = await queries.find(process_id)
             except ProcessNotFound:
-                await asyncio.to_thread(self._engine.notices.remove_unknown, process_id)
+                await asyncio.to_thread(self._owed.remove_unknown, process_id)
                 continue
             except OutliveError as error:  # not known yet: its end will be an event
                 _logger.info("a notice waits", extra={"process_id": process_id, "reason": error.code})
@@ -177,7 +184,7 @@ class NoticeSender:
             if self._disk is not None:
                 await self._disk.note_told(notice)
         elif notice.settles:
-            await asyncio.to_thread(self._engine.notices.remove, notice.record.process_id)
+            await asyncio.to_thread(self._owed.remove, notice.record.process_id)
         elif notice.event == "silence" and self._silence is not None:
             await self._silence.note_told(notice)
 

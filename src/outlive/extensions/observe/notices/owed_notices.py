@@ -2,9 +2,11 @@
 started.
 
 What is owed survives the server: the next one finds the files, and notifies of what ended meanwhile. A file
-is removed when its notice was delivered, or given up. Blocking, except for `of`: run it in a thread.
+is removed when its notice was delivered, or given up. Where this server has a channel it is the engine's
+`Notices`. What reads or writes a file blocks: run it in a thread.
 """
 
+import asyncio
 import contextlib
 import json
 import os
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterable
 
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
+from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.identity import ProcessId, is_process_id
 from outlive.core.layout import Layout
 from outlive.kernel.files import read_small, write_whole
@@ -21,11 +24,16 @@ _ON_ITS_WAY_S = 60.0  # a start is given up after 25 s, and a supervisor that ha
 
 
 class OwedNotices:
-    """The folder `notices` of a state folder; one writer, the server."""
+    """The folder `notices` of a state folder; one writer, the server.
 
-    def __init__(self, layout: Layout) -> None:
+    Attributes:
+        offered: The events that this server notifies of.
+    """
+
+    def __init__(self, layout: Layout, offered: frozenset[NotifyEvent]) -> None:
         """Know of none before `open`."""
         self._layout = layout
+        self.offered = offered
         self._owed: dict[ProcessId, frozenset[NotifyEvent]] = {}
         self._silences: dict[ProcessId, str] = {}
 
@@ -54,6 +62,35 @@ class OwedNotices:
                 else:
                     with contextlib.suppress(OSError):
                         os.unlink(path)
+
+    def check(self, events: tuple[NotifyEvent, ...]) -> None:
+        """Let a start pass whose notices can be sent.
+
+        Raises:
+            InvalidRequest: This server notifies of none of these events.
+        """
+        # One of them is enough: a caller may ask for more than this operator sends, with the same arguments
+        # everywhere.
+        if not self.offered.intersection(events):
+            text = f"notify: this server notifies of {', '.join(sorted(self.offered))} only."
+            hint = (
+                "Ask for one of these, or have the operator change --notify-on (silence: "
+                "--notify-silence, too)."
+            )
+            raise InvalidRequest("invalid_params", text, hint=hint)
+
+    async def owe(self, process_id: ProcessId, events: tuple[NotifyEvent, ...]) -> None:
+        """Note what is owed (see `Notices.owe`).
+
+        Raises:
+            LimitExceeded: `disk_full`: it cannot be written.
+        """
+        try:
+            # A file in a thread: a slow disk delays this start alone.
+            await asyncio.to_thread(self.put, process_id, self.offered.intersection(events))
+        except OSError as error:
+            text = f"What to notify of cannot be written: {error.strerror}."
+            raise LimitExceeded("disk_full", text) from error
 
     def of(self, process_id: str) -> frozenset[NotifyEvent]:
         """Return the events of a process that are notified of; none for most processes."""

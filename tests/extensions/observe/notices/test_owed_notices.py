@@ -1,10 +1,17 @@
-"""What a start that asks for notices leaves behind when its caller goes away in between."""
+"""What is written of a start that asks for notices: without a wait for the disk, and whole."""
 
 import asyncio
+import os
+from pathlib import Path
+
+import pytest
 
 from outlive.config import Settings
 from outlive.core.command import Command
+from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
+from outlive.extensions.observe.notices.owed_notices import OwedNotices
 from tests.engine.engines import ME, an_engine
 from tests.keeper.house import House
 
@@ -12,7 +19,9 @@ from tests.keeper.house import House
 async def test_a_start_that_is_cancelled_while_its_notice_is_noted_takes_no_place(own_house: House) -> None:
     """Else it would count among the processes that may live, for ever, as one that is starting."""
     async with an_engine(
-        own_house.state_dir, notify_on=frozenset({"end"}), options=Settings(max_processes=1)
+        own_house.state_dir,
+        notices=OwedNotices(Layout(str(own_house.state_dir)), frozenset({"end"})),
+        options=Settings(max_processes=1),
     ) as engine:
         start = asyncio.create_task(engine.starts.start(Command(line="sleep 300", notify=("end",)), owner=ME))
         async with asyncio.timeout(10):
@@ -27,3 +36,13 @@ async def test_a_start_that_is_cancelled_while_its_notice_is_noted_takes_no_plac
             process = await engine.starts.start(Command(line="true", notify=("end",)), owner=ME)
             await engine.queries.wait(process)
         assert process.record.exit_code == 0
+
+
+def test_a_note_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start waits for the note: after a power cut a notice may be missing, as the last output may be."""
+    monkeypatch.delattr(os, "fsync")
+    monkeypatch.delattr(os, "fdatasync")
+    layout = Layout(str(tmp_path))
+    process_id = ProcessId("01m8arfxkh5b83tznvhe3j2pyk")
+    OwedNotices(layout, frozenset()).put(process_id, ["end"])
+    assert os.listdir(layout.notices) == [process_id]

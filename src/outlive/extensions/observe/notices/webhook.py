@@ -12,7 +12,7 @@ import ssl
 from urllib.parse import urlsplit
 
 from outlive import __version__
-from outlive.observability.notify.notice import DEADLINE_S, Attempt, Notice
+from outlive.extensions.observe.notices.notice import DEADLINE_S, Attempt, Notice
 
 _STATUS_LINE_BYTES = 8192
 # Too early, too many (RFC 8470, RFC 6585) and a time-out of the receiver's own: the same request may be taken

@@ -1,4 +1,4 @@
-"""Options about notices: where they go, and what they say (`NotifySettings`).
+"""Options about notices: where they go, and what they say (`ObserveOptions`).
 
 Rows of the table of options only.
 
@@ -62,8 +62,8 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NotifySettings:
-    """The part of `Settings` about notices of processes that ask for them (docs/notify.md)."""
+class ObserveOptions:
+    """Notices of processes that ask for them (docs/notify.md)."""
 
     notify_webhook: str = option(
         "url",

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.notify.endpoints import Channel, Endpoint
+from tests.extensions.observe.notices.endpoints import Channel, Endpoint
 from tests.support.fixtures import *  # noqa: F403 -- pytest finds fixtures by their names
 
 

@@ -9,7 +9,7 @@ from outlive.core.command import NotifyEvent
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.observability.notify.notice import DiskNotice, ProcessNotice, plain_line
+from outlive.extensions.observe.notices.notice import DiskNotice, ProcessNotice, plain_line
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 _ID = "01m81ds7h140vms3gn2qew5vw4"

@@ -1,0 +1,4 @@
+"""Word of processes for people and programs elsewhere: notices on the operator's channels (`notices`).
+
+`part` is what a server gets of it. Logs, the audit log and /metrics are the core's (`observability`).
+"""
