@@ -67,7 +67,7 @@ OWN = (
         name="services",
         operations=f"{_HERE}.services.operations:OPERATIONS",
         server=f"{_HERE}.services.part:ServicesPart",
-        logs=f"{_HERE}.services.service_logs:project_logs",
+        logs=f"{_HERE}.services.project_file:project_logs",
         verbs=f"{_HERE}.services:VERBS",
     ),
 )

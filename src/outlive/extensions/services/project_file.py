@@ -6,9 +6,12 @@ What is in it belongs to `services_file` and `procfile`.
 import os
 from typing import NamedTuple
 
+from outlive.cli.logs.log_view import LogView
+from outlive.cli.parameters import ServerFlags
 from outlive.client import Client, StackInfo
 from outlive.core.documents import MAX_TOML_BYTES, decode_text
 from outlive.core.errors import ConfigInvalid
+from outlive.discovery.state_folder import layout_of
 from outlive.extensions.services import procfile, services_file
 from outlive.extensions.services.declaration import ServiceRequest
 from outlive.extensions.services.env_file import parse_env_file
@@ -117,3 +120,16 @@ def needed_stack(client: Client, path: str | None = None) -> StackInfo:
         text = "This project has no services that run, or ran."
         raise ConfigInvalid("config_invalid", text, hint="`outlive up -d` starts what its file declares.")
     return found
+
+
+def project_logs(view: LogView, server: ServerFlags) -> int | None:
+    """Show the output of this project's services; None where it has none yet."""
+    if find_file(working_folder()) is None:
+        return None
+    # Start-up time: most folders have no such file.
+    from outlive.cli.processes import connected  # noqa: PLC0415
+    from outlive.extensions.services.service_logs import show_services  # noqa: PLC0415
+
+    with connected(server) as client:
+        stack = known_stack(client)
+        return None if stack is None else show_services(client, layout_of(server.state_dir), stack, view)

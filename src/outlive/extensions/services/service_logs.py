@@ -10,16 +10,12 @@ from outlive.cli.far import far_url
 from outlive.cli.logs.log_follow import fetched, losses_of
 from outlive.cli.logs.log_view import CUT, LogShower, LogView, joined
 from outlive.cli.moments import parse_since
-from outlive.cli.parameters import ServerFlags, UsageError
-from outlive.cli.processes import connected
+from outlive.cli.parameters import UsageError
 from outlive.client import Client, Cursor, OutliveError, StackInfo
 from outlive.core.layout import Layout
-from outlive.discovery.state_folder import layout_of
 from outlive.extensions.services.output_follow import ServiceFollow
 from outlive.extensions.services.printer import ServicePrinter
-from outlive.extensions.services.project_file import find_file, known_stack
 from outlive.extensions.services.settlement import until_settled
-from outlive.kernel.project import working_folder
 from outlive.store.end_sentences import loss_sentence
 from outlive.store.search.log_lines import LogLine
 
@@ -27,15 +23,6 @@ _DRAIN_S = 5.0
 _INTERRUPTED = 130  # 128 + SIGINT, as shells count
 _NOTHING = 1  # as grep(1)
 _STREAMS = ("stdout", "stderr")
-
-
-def project_logs(view: LogView, server: ServerFlags) -> int | None:
-    """Show the output of this project's services; None where it has none yet."""
-    if find_file(working_folder()) is None:
-        return None
-    with connected(server) as client:
-        stack = known_stack(client)
-        return None if stack is None else show_services(client, layout_of(server.state_dir), stack, view)
 
 
 def show_services(client: Client, layout: Layout, stack: StackInfo, view: LogView) -> int:
