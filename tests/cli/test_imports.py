@@ -85,7 +85,7 @@ def test_the_help_imports_no_verb(tmp_path: Path) -> None:
     modules = _imported(["--help"], tmp_path, str(tmp_path / "state"))
     assert modules & (_NEVER | {"dataclasses", "outlive.client", "outlive.discovery"}) == set()
     assert not any(name.startswith("outlive.cli.verbs") for name in modules)
-    assert len(modules) <= 90, len(modules)
+    assert len(modules) <= 88, len(modules)
 
 
 def test_a_configuration_file_is_still_asked(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.core.redactions import Redactions, hidden_words, joined_spans, spans_within
+from outlive.core.printable import hidden_words
+from outlive.core.redactions import Redactions, joined_spans, spans_within
 from outlive.policy.redaction import merged
 
 _SIZE = 60

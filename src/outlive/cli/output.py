@@ -17,8 +17,7 @@ from typing import BinaryIO, NamedTuple, TextIO
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
-from outlive.core.printable import printable
-from outlive.core.redactions import hidden_words
+from outlive.core.printable import hidden_words, printable
 
 _DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}  # ECMA-48: green, red, cyan
 _ERASE = "\r\x1b[K"  # ECMA-48, 8.3.41: erase in line

@@ -1,4 +1,4 @@
-"""Text of others on one line that no terminal obeys: `printable`. Pure."""
+"""Text of others on one line that no terminal obeys (`printable`), and the words for what is hidden. Pure."""
 
 
 def printable(text: str) -> str:
@@ -24,3 +24,8 @@ def _spelled(letter: str) -> str:
     if "\udc80" <= letter <= "\udcff":
         return f"\\x{ord(letter) - 0xDC00:02x}"
     return letter.encode("unicode_escape").decode("ascii")
+
+
+def hidden_words(count: int) -> str:
+    """Return a count of secrets in the words for people and models."""
+    return f"{count} secret hidden" if count == 1 else f"{count} secrets hidden"

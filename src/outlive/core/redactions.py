@@ -60,11 +60,6 @@ def joined_spans(before: HiddenSpans, after: HiddenSpans) -> HiddenSpans:
     return [*before[:-1], (before[-1][0], max(before[-1][1], after[0][1])), *after[1:]]
 
 
-def hidden_words(count: int) -> str:
-    """Return a count in the words for people and models."""
-    return f"{count} secret hidden" if count == 1 else f"{count} secrets hidden"
-
-
 def redacted_member(count: int) -> dict[str, int]:
     """Return a count as the member of an answer; without a secret there is no member."""
     return {"redacted": count} if count else {}

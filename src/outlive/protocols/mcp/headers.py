@@ -10,8 +10,8 @@ from outlive.core.command import Profile
 from outlive.core.hints import elapsed
 from outlive.core.lifecycle import Cause, State, signal_name
 from outlive.core.location import HERE
+from outlive.core.printable import hidden_words
 from outlive.core.process import ProcessRecord, Waiting
-from outlive.core.redactions import hidden_words
 from outlive.core.values import dataclass
 
 STOPPED_NOTE = "Stopped by the agent."  # of what a model has ended by name (`stop`)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
+from outlive.core.printable import hidden_words
 from outlive.core.process import ProcessRecord
-from outlive.core.redactions import hidden_words
 
 EXECUTION_DISABLED = "Command execution is disabled"
 SCRIPTS_DISABLED = "Script execution is disabled"

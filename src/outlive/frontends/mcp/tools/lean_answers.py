@@ -20,8 +20,8 @@ from outlive.core.errors import OutliveError
 from outlive.core.hints import elapsed
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import State
+from outlive.core.printable import hidden_words
 from outlive.core.process import ProcessRecord
-from outlive.core.redactions import hidden_words
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
 from outlive.frontends.mcp.tools.calls import Caller, Outcome

@@ -1,7 +1,8 @@
 """The process tools (promises S4.2-S4.5): execute, start in the background, terminate, list."""
 
 from outlive.core.lifecycle import Cause
-from outlive.core.redactions import hidden_words, redacted_member
+from outlive.core.printable import hidden_words
+from outlive.core.redactions import redacted_member
 from outlive.core.values import replace
 from outlive.engine import Process
 from outlive.frontends.mcp.tools.calls import Outcome, Unfinished
