@@ -48,12 +48,7 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
         "store/machines/",
     ),
     "hosts": ("extensions/hosts/",),
-    "observe": (
-        "cli/machine/telemetry_probe.py",
-        "config/telemetry_settings.py",
-        "extensions/observe/",
-        "observability/telemetry/",
-    ),
+    "observe": ("extensions/observe/",),
     "ray": ("extensions/ray/",),
     "services": ("client/services.py", "extensions/services/"),
 }

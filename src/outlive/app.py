@@ -39,7 +39,7 @@ from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.frontends.web.door import WebFrontend
-from outlive.late_services import SentTelemetry, mcp_service, rest_service, telemetry
+from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.exposition import CONTENT_TYPE, render
@@ -119,7 +119,6 @@ class Application:
         self._process_log = ProcessLog()
         self._audit = None if settings.audit_off else _audit_log(settings, layout, redactor)
         self._metrics = metrics = Metrics()
-        self._telemetry: SentTelemetry | None = None
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
         operations = Operations(engine, TerminalCalls(terminals, wait_s=settings.wait_s))
@@ -146,6 +145,7 @@ class Application:
             sessions=self._jsonrpc,
             peers=self._peers,
             take=self._take,
+            metric_families=self._metric_families,
         )
         for part in self._parts:
             part.join(built)
@@ -231,11 +231,7 @@ class Application:
         self._stack.callback(engine.events.subscribe(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.events.subscribe(self._process_log.note, kinds=logged_kinds()))
         self._stack.callback(self._engine.events.subscribe(self._metrics.note, kinds=tuple(counted_kinds())))
-        self._telemetry = telemetry(engine, self._layout, settings, os.environ)
         try:
-            if self._telemetry is not None:  # before the engine finds what ended while no server watched
-                await self._stack.enter_async_context(self._telemetry)
-                self._telemetry.report(self._metric_families)
             await self._stack.enter_async_context(self._tokens)
             for part in self._parts:
                 await part.begin()
@@ -292,7 +288,8 @@ class Application:
         return Response(render(self._metric_families()), headers={"content-type": CONTENT_TYPE})
 
     def _metric_families(self) -> list[Family]:
-        return list(families(self._metrics, self._live_view(), version=__version__))
+        found = families(self._metrics, self._live_view(), version=__version__)
+        return [*found, *(family for part in self._parts for family in part.families())]
 
     def _live_view(self) -> LiveView:
         live = [process for process in self._engine.queries.live() if not process.status.is_complete]
@@ -307,7 +304,6 @@ class Application:
             approvals=len(self._engine.approvals),
             questions=sum(process.status.is_asking for process in live),
             free_bytes=self._engine.disk.free_bytes,
-            telemetry=None if self._telemetry is None else self._telemetry.counts(),
         )
 
     def _health(self) -> dict[str, object]:

@@ -59,6 +59,7 @@ def engine_and_routing(
             told,
             containers=next((part.containers for part in parts if part.containers is not None), None),
             notices=next((part.notices for part in parts if part.notices is not None), told.notices),
+            passes_trace=any(part.passes_trace for part in parts),
             umask=own_umask(),
             nice=own_nice(),
             runner=placed_program(layout),

@@ -1,22 +1,12 @@
-"""What takes long to import: `mcp_service` and `rest_service`, built at a door's first request, and
-`telemetry`, for few servers.
-"""
-
-import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, Self
+"""What takes long to import, and is built at a door's first request: `mcp_service` and `rest_service`."""
 
 from outlive.config import Settings
-from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.engine.terminals import Terminals
 from outlive.frontends.mcp.http.door import McpService
 from outlive.frontends.rest.door import LoadedRest
-from outlive.observability.families import Family
 from outlive.server.operations import Operations
-
-_logger = logging.getLogger(__name__)
 
 
 def mcp_service(
@@ -41,39 +31,3 @@ def rest_service(engine: Engine, operations: Operations, settings: Settings) -> 
     from outlive.frontends.rest.service import RestService  # noqa: PLC0415
 
     return RestService(engine, settings, operations)
-
-
-class SentTelemetry(Protocol):
-    """What sends spans and metrics while it is open."""
-
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(self, *exception: object) -> None: ...
-
-    def report(self, metrics: Callable[[], Sequence[Family]]) -> None:
-        """Send these metrics now and then."""
-
-    def counts(self) -> Mapping[str, tuple[int, int]]:
-        """Return by signal how much the collector has taken, and how much was given up."""
-
-
-def telemetry(
-    engine: Engine,
-    layout: Layout,
-    settings: Settings,
-    environ: Mapping[str, str],
-) -> SentTelemetry | None:
-    """Build what sends spans and metrics; None where no collector is named, or the packages are missing,
-    which is logged.
-    """
-    plan = telemetry_plan(settings, environ)
-    if not (plan.is_active or plan.trouble):
-        return None
-    from outlive.observability.telemetry import has_packages, why_not_sent  # noqa: PLC0415 -- for few servers
-
-    if obstacle := why_not_sent(plan):
-        _logger.warning(obstacle)
-    if not (plan.is_active and has_packages()):
-        return None
-    from outlive.observability.telemetry.telemetry import Telemetry  # noqa: PLC0415 -- as above
-
-    return Telemetry(engine, plan, layout, shows_line=settings.otlp_command_lines, environ=environ)

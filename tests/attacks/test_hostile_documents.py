@@ -22,7 +22,6 @@ from outlive.extensions.fleet.joined.messages import read_for_gateway, read_for_
 from outlive.extensions.hosts.editor import FormatName, NotEditable
 from outlive.extensions.hosts.entry import editor_of
 from outlive.extensions.services.service_files import ServiceFiles
-from outlive.observability.telemetry.command_span import decode_span
 from outlive.policy.access import decode_tokens
 from outlive.protocols.keeper import decode_message, decode_spec
 from outlive.protocols.mcp.tasks import TaskCall
@@ -174,5 +173,4 @@ def test_what_another_machine_or_a_command_sends_is_read_or_refused(content: byt
         with pytest.raises(ValueError, match=r"."):
             decode()
     assert read_line(content) is None
-    assert decode_span(content) is None
     assert TaskCall.decode(content) is None

@@ -35,7 +35,6 @@ _NAMES = {
     "cgroup v2",
     "cgroup v1 freezer",
     "capacity",
-    "OpenTelemetry",
     "pipe pages",
     "program",
     "IPv6 loopback",
@@ -50,7 +49,8 @@ def test_the_json_names_every_check_and_its_consequence(tmp_path: Path) -> None:
     assert answer.stdout.count("\n") == 1
     document = json.loads(answer.stdout)
     assert document["ok"] is True
-    assert {check["name"] for check in document["checks"]} == _NAMES
+    names = {check["name"] for check in document["checks"]}
+    assert names - {"OpenTelemetry"} == _NAMES  # which an extension brings
     for check in document["checks"]:
         assert set(check) == {"name", "ok", "importance", "detail", "consequence", "cure"}
         assert check["detail"]
@@ -184,7 +184,7 @@ def test_every_line_that_can_be_unwell_names_its_cure() -> None:
     A line that nothing depends on has none.
     """
     profiles = {f"profile {one}" for one in _PROFILES}
-    found = {"capacity", "OpenTelemetry", "program", "state folder", *profiles}
+    found = {"capacity", "program", "state folder", *profiles}
     facts = {"system", "cgroup v2", "cgroup v1 freezer", "pipe pages"}
     assert set(cures.CURES) == _NAMES - found - facts
 

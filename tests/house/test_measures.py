@@ -41,7 +41,7 @@ _AHEAD = frozenset(
         "`what` in 1000 lines",
         "lines of scripts",
         "lines of tests in 100 of the product",
-        *(f"imports of {name} by the core" for name in ("fleet", "observe", "services")),
+        *(f"imports of {name} by the core" for name in ("fleet", "services")),
         *(f"files that know {word}" for word in (*house.OPTIONS, *house.VERBS, *house.MEMBERS)),
     }
 )

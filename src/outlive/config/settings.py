@@ -29,7 +29,6 @@ from outlive.config.options import (
 )
 from outlive.config.placement_settings import PlacementSettings
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
-from outlive.config.telemetry_settings import TelemetrySettings
 from outlive.core.values import dataclass, field, fields
 from outlive.extensions.contract import extensions, load
 from outlive.operations.tool_sets import listed_tool_sets
@@ -40,7 +39,6 @@ _T = TypeVar("_T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(
     SandboxOptions,
-    TelemetrySettings,
     AuditSettings,
     PolicySettings,
     AccessSettings,

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from outlive.config import Settings, all_options
 from outlive.config.access_settings import NODE_TOKEN
-from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.values import dataclass, field
 from outlive.engine.commands.elsewhere import ContainerPlaces
 from outlive.engine.commands.notices import NoNotices, Notices
@@ -114,7 +113,6 @@ def engine_settings(
         redactor=redactor,
         policy=command_policy(settings),
         callbacks=GRANTED_SCOPES.get(settings.callbacks),
-        passes_trace=settings.pass_traceparent and bool(telemetry_plan(settings, environment).traces),
         retention=Retention(
             max_age_s=settings.retention_s,
             max_count=settings.retention_count,

@@ -30,6 +30,7 @@ class Extension(NamedTuple):
         server: A class derived from `ServerPart`.
         logs: Shows what `outlive logs` without a name is about in this folder: takes its `LogView` and
             `ServerFlags`, returns the exit code, or None if it is about nothing of the extension's.
+        checks: A function that returns lines of `outlive doctor` (`cli.machine.probes.ProbeResult`).
         verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
     """
 
@@ -38,6 +39,7 @@ class Extension(NamedTuple):
     operations: str = ""
     server: str = ""
     logs: str = ""
+    checks: str = ""
     verbs: str = ""
 
 
@@ -61,6 +63,7 @@ OWN = (
         name="observe",
         options=f"{_HERE}.observe.options:ObserveOptions",
         server=f"{_HERE}.observe.part:ObservePart",
+        checks=f"{_HERE}.observe.telemetry_probe:probe_telemetry",
     ),
     Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),
     Extension(

@@ -1,6 +1,6 @@
 """What an extension adds to a server (`ServerPart`), and what it is given there: `Given`, then `Built`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Self
 
@@ -17,6 +17,7 @@ from outlive.engine.commands.notices import Notices
 from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.terminals import Terminals
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
+from outlive.observability.families import Family
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.server.access.authenticator import Entrance
@@ -57,6 +58,7 @@ class Built:
         sessions: Serves a JSON-RPC session over a connection.
         peers: Names the process that has opened a connection.
         take: Counts a message of a principal, and returns the seconds to wait before it is read.
+        metric_families: Returns every metric, with its values at this moment.
     """
 
     engine: Engine
@@ -65,6 +67,7 @@ class Built:
     sessions: JsonRpcFrontend
     peers: Peers
     take: Take
+    metric_families: Callable[[], Sequence[Family]]
 
 
 class ServerPart:
@@ -79,6 +82,7 @@ class ServerPart:
         containers: The containers of this machine.
         nodes: Where requests to nodes go.
         notices: The notices of processes that ask for them.
+        passes_trace: Whether commands get the span that they are as TRACEPARENT.
         entrance: Judges callers at one path by what they show there, instead of tokens and uids.
         endpoints: Paths to show on the front page, by their names.
         token_paths: Paths of upgrades at which tokens of the scope bridge count.
@@ -88,6 +92,7 @@ class ServerPart:
     containers: ContainerPlaces | None = None
     nodes: NodeRoutes | None = None
     notices: Notices | None = None
+    passes_trace: bool = False
     entrance: Entrance | None = None
     endpoints: Mapping[str, str] = MappingProxyType({})
     token_paths: frozenset[str] = frozenset()
@@ -119,6 +124,10 @@ class ServerPart:
     def health(self) -> Mapping[str, object]:
         """Return members for the answer of /health."""
         return {}
+
+    def families(self) -> Iterable[Family]:
+        """Return metrics."""
+        return ()
 
     async def begin(self) -> None:
         """Get ready for an engine that is about to open."""

@@ -1,8 +1,8 @@
 """Every metric once: `families` makes them of `Metrics` and the state at the moment. Pure.
 
-`exposition` writes them down for Prometheus, `telemetry.sdk` for OpenTelemetry. Names are OpenTelemetry's;
-Prometheus's follow from name, unit and kind (OpenTelemetry, "Prometheus and OpenMetrics Compatibility").
-Names, units and labels are an interface: dashboards depend on them.
+`exposition` writes them down for Prometheus, `extensions.observe` for OpenTelemetry. Names are
+OpenTelemetry's; Prometheus's follow from name, unit and kind (OpenTelemetry, "Prometheus and OpenMetrics
+Compatibility"). Names, units and labels are an interface: dashboards depend on them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -58,8 +58,6 @@ def families(metrics: Metrics, view: LiveView, *, version: str) -> Iterator[Fami
     yield from _processes(metrics, view)
     yield from _output(metrics, view)
     yield from _latencies(metrics)
-    if view.telemetry is not None:
-        yield from _telemetry(view.telemetry)
     yield Family(
         name="outlive.build_info",
         about="The server's version.",
@@ -152,22 +150,6 @@ def _latencies(metrics: Metrics) -> Iterator[Family]:
         labels=("door", "what"),
         samples=[(labels, _now(one)) for labels, one in sorted(metrics.requests.items())],
     )
-
-
-def _telemetry(counts: Mapping[str, tuple[int, int]]) -> Iterator[Family]:
-    """Yield what became of what a collector was to get; there where one is named."""
-    about = (
-        "What a collector has taken.",
-        "What no collector took: it was away for too long, or refused it.",
-    )
-    for place, name in enumerate(("outlive.telemetry_sent", "outlive.telemetry_dropped")):
-        yield Family(
-            name=name,
-            about=about[place],
-            kind="counter",
-            labels=("signal",),
-            samples=[((signal,), pair[place]) for signal, pair in sorted(counts.items())],
-        )
 
 
 def _count(name: str, about: str, value: float, *, unit: str) -> Family:

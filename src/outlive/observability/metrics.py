@@ -8,7 +8,7 @@ becomes a metric or a label.
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from outlive.core.events import (
     Event,
@@ -50,7 +50,6 @@ class LiveView:
     approvals: int = 0
     questions: int = 0
     free_bytes: int = 0
-    telemetry: Mapping[str, tuple[int, int]] | None = None
 
 
 class Histogram:

@@ -1,1 +1,1 @@
-"""The extension `observe`: notices."""
+"""The extension `observe`: notices, and telemetry."""

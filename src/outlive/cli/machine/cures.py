@@ -88,8 +88,3 @@ PROGRAM_MISSING = (
 )
 PROGRAM_NAMED = f"unset {SHIM_VARIABLE} where the keeper is started"
 PROGRAM_NOT_EXECUTED = "install outlive anew, on a file system that is not mounted noexec"
-TELEMETRY_ADDRESS = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 (OTLP over HTTP), and no other "
-    "OTEL_EXPORTER_OTLP_PROTOCOL than http/protobuf"
-)
-TELEMETRY_AWAY = "start the collector, or name another address (docs/telemetry.md)"

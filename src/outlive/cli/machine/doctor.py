@@ -3,10 +3,10 @@
 from outlive import __version__
 from outlive.cli.columns import cells, wrapped
 from outlive.cli.machine.probes import ProbeResult, find_out
-from outlive.cli.machine.telemetry_probe import probe_telemetry
 from outlive.cli.output import Painted, plain, show, show_json, terminal_width
 from outlive.cli.parameters import JSON, STATE_DIR, takes
 from outlive.discovery.state_folder import layout_of
+from outlive.extensions.contract import extensions, load
 
 _NARROWEST = 10  # cells of what was found out, however narrow the terminal
 
@@ -18,7 +18,8 @@ def doctor(*, state_dir: str | None, as_json: bool) -> int:
     Return the exit code: 1 when something that outlive cannot do without is missing.
     """
     root = layout_of(state_dir).root
-    findings = [*find_out(root), *probe_telemetry(), *_nodes(root)]
+    extra = [line for one in extensions() if one.checks for line in load(one.checks)()]
+    findings = [*find_out(root), *extra, *_nodes(root)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
     if as_json:
         show_json(

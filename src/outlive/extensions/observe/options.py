@@ -1,6 +1,7 @@
-"""Options about notices: where they go, and what they say (`ObserveOptions`).
+"""Options about notices and telemetry: where they go, and what they say (`ObserveOptions`).
 
-Rows of the table of options only.
+OpenTelemetry's own variables are names of these options, so that what an operator has set counts for servers
+that clients start, too.
 
 Only the operator names a webhook or a program: neither callers nor a project's file can make the server send
 requests anywhere, or run anything as itself.
@@ -14,6 +15,7 @@ from outlive.config.options import (
     parse_seconds_bound,
     parse_size_bound,
     parse_switch,
+    parse_text,
     parse_words,
 )
 from outlive.core.command import NOTIFY_EVENTS
@@ -63,7 +65,7 @@ def parse_events(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ObserveOptions:
-    """Notices of processes that ask for them (docs/notify.md)."""
+    """Notices of processes that ask for them (docs/notify.md), and OpenTelemetry (docs/telemetry.md)."""
 
     notify_webhook: str = option(
         "url",
@@ -129,5 +131,61 @@ class ObserveOptions:
         "off",
         "Notices show the last line of output, with secrets redacted.",
         flag="--notify-last-line",
+        example="on",
+    )
+    # No parser refuses an address: the variables may be set for other programs, and must never keep a server
+    # from starting.
+    otlp_endpoint: str = option(
+        "endpoint",
+        parse_text,
+        "",
+        (
+            "URL of an OpenTelemetry collector that spans and metrics of commands are sent to (OTLP over "
+            "HTTP; needs outlive[otel])."
+        ),
+        flag="--otlp-endpoint",
+        env=("OTEL_EXPORTER_OTLP_ENDPOINT",),
+        example="http://127.0.0.1:4318",
+    )
+    otlp_traces_endpoint: str = option(
+        "endpoint",
+        parse_text,
+        "",
+        "Whole URL for spans alone, where it is another one.",
+        flag="--otlp-traces-endpoint",
+        env=("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",),
+        example="http://127.0.0.1:4318/v1/traces",
+    )
+    otlp_metrics_endpoint: str = option(
+        "endpoint",
+        parse_text,
+        "",
+        "Whole URL for metrics alone, where it is another one.",
+        flag="--otlp-metrics-endpoint",
+        env=("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",),
+        example="http://127.0.0.1:4318/v1/metrics",
+    )
+    # A command's words may hold secrets that no pattern knows.
+    otlp_command_lines: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        (
+            "Spans have the whole command as lists show it, with secrets redacted; without this its first "
+            "word alone."
+        ),
+        flag="--otlp-command-lines",
+        example="on",
+    )
+    # The environment of a command is its caller's: what is added to it is asked for.
+    pass_traceparent: bool = option(
+        "switch",
+        parse_switch,
+        "off",
+        (
+            "Commands get TRACEPARENT in their environment: spans of their own become children of the "
+            "command's span."
+        ),
+        flag="--pass-traceparent",
         example="on",
     )

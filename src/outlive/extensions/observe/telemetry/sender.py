@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
-from outlive.config.telemetry_settings import TelemetryPlan
 from outlive.core.process import ProcessRecord
+from outlive.extensions.observe.telemetry.command_span import CommandSpan, span_from
+from outlive.extensions.observe.telemetry.span_file import LeftSpans, SpanFile
+from outlive.extensions.observe.telemetry_plan import TelemetryPlan
 from outlive.observability.families import Family
-from outlive.observability.telemetry.command_span import CommandSpan, span_from
-from outlive.observability.telemetry.span_file import LeftSpans, SpanFile
 
 _logger = logging.getLogger(__name__)
 
@@ -282,7 +282,7 @@ class TelemetrySender:
 
     def _loaded(self) -> Exporting:
         if self._exporters is None:
-            sdk = importlib.import_module("outlive.observability.telemetry.sdk")
+            sdk = importlib.import_module("outlive.extensions.observe.telemetry.sdk")
             version, instance = self._about
             made: Exporting = sdk.Exporters(self._plan, version=version, instance=instance)
             with self._turn:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.extensions.observe.telemetry.collector import Collector
 from tests.support.fixtures import *  # noqa: F403 -- pytest finds fixtures by their names
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
-from tests.telemetry.collector import Collector
 
 Observed = Callable[..., OutliveServer]
 

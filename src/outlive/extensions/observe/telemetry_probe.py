@@ -7,17 +7,22 @@ import socket
 from collections.abc import Mapping
 from urllib.parse import SplitResult, urlsplit
 
-from outlive.cli.machine import cures
 from outlive.cli.machine.probes import ProbeResult
 from outlive.config import resolve
-from outlive.config.telemetry_settings import telemetry_plan
 from outlive.core.errors import OutliveError
 from outlive.discovery.config_files import read_config_files
+from outlive.extensions.observe.options import ObserveOptions
+from outlive.extensions.observe.telemetry import INSTALL, has_packages, why_not_sent
+from outlive.extensions.observe.telemetry_plan import telemetry_plan
 from outlive.kernel.project import working_folder
-from outlive.observability.telemetry import INSTALL, has_packages, why_not_sent
 
 _PATIENCE_S = 1.0
 _NAME = "OpenTelemetry"
+_ADDRESS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT=http://HOST:4318 (OTLP over HTTP), and no other "
+    "OTEL_EXPORTER_OTLP_PROTOCOL than http/protobuf"
+)
+_AWAY = "start the collector, or name another address (docs/telemetry.md)"
 _PORTS = {"http": 80, "https": 443}  # RFC 9110, sections 4.2.1 and 4.2.2
 
 
@@ -29,10 +34,10 @@ def probe_telemetry(environ: Mapping[str, str] = os.environ) -> list[ProbeResult
         settings = resolve({}, environ, working_folder=folder, files=files).settings
     except OutliveError:
         return []
-    plan = telemetry_plan(settings, environ)
+    plan = telemetry_plan(settings.of(ObserveOptions), environ)
     obstacle = why_not_sent(plan)
     if obstacle:
-        cure = cures.TELEMETRY_ADDRESS if has_packages() else INSTALL
+        cure = _ADDRESS if has_packages() else INSTALL
         lost = (
             "no spans and metrics are sent" if not plan.is_active or not has_packages() else "not all is sent"
         )
@@ -50,7 +55,7 @@ def probe_telemetry(environ: Mapping[str, str] = os.environ) -> list[ProbeResult
             reason = getattr(error, "strerror", None) or error
             waits = "the newest 2048 spans wait on disk, and metrics are given up"
             away = f"{shown} does not answer: {reason}"
-            return [_line(away, consequence=waits, cure=cures.TELEMETRY_AWAY)]
+            return [_line(away, consequence=waits, cure=_AWAY)]
     return [ProbeResult(name=_NAME, is_ok=True, detail=f"sends to {shown}")]
 
 

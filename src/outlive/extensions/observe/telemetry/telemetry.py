@@ -13,16 +13,15 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Self
 
 from outlive import __version__
-from outlive.config.telemetry_settings import TelemetryPlan
 from outlive.core.errors import OutliveError
 from outlive.core.events import Event, ProcessCompleted
 from outlive.core.layout import Layout
 from outlive.engine import Engine
+from outlive.extensions.observe.telemetry.sender import TelemetrySender, positive_number
+from outlive.extensions.observe.telemetry_plan import TelemetryPlan
 from outlive.observability.families import Family
-from outlive.observability.telemetry.sender import TelemetrySender, positive_number
 
 _logger = logging.getLogger(__name__)
 
@@ -69,10 +68,10 @@ class Telemetry:
             environ=environ,
         )
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
         """Send from now on.
 
-        To be entered before the engine, so that no end of its first moments is missed.
+        To be opened before the engine, so that no end of its first moments is missed.
         """
         written_at_s = await asyncio.to_thread(self._sender.open)
         self._stack.push_async_callback(asyncio.to_thread, self._sender.close)
@@ -82,9 +81,8 @@ class Telemetry:
             if written_at_s is not None:
                 looking = self._catch_up(datetime.fromtimestamp(written_at_s, UTC))
                 self._stack.callback(tasks.create_task(looking, name="telemetry, unseen ends").cancel)
-        return self
 
-    async def __aexit__(self, *exception: object) -> None:
+    async def close(self) -> None:
         """Try once more, for at most two seconds."""
         await self._stack.aclose()
 

@@ -9,14 +9,14 @@ import anyio
 import pytest
 
 from outlive.client import Client, Output, Process
+from tests.extensions.observe.telemetry.collector import Collector, TakenSpan, poll
+from tests.extensions.observe.telemetry.conftest import Observed
 from tests.mcp_http.modern_caller import ModernCaller
 from tests.mcp_http.raw_caller import RawCaller, request
 from tests.remote.pairs import Pair
 from tests.support.processes import Gate, wait_file
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command
-from tests.telemetry.collector import Collector, TakenSpan, poll
-from tests.telemetry.conftest import Observed
 
 _TRACE, _PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 _TRACEPARENT = f"00-{_TRACE}-{_PARENT}-01"

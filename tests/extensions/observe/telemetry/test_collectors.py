@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from outlive.client import Client
-from outlive.config.telemetry_settings import TelemetrySettings, telemetry_plan
+from outlive.extensions.observe.options import ObserveOptions
+from outlive.extensions.observe.telemetry_plan import telemetry_plan
+from tests.extensions.observe.telemetry.collector import Collector, poll
+from tests.extensions.observe.telemetry.conftest import Observed
 from tests.mcp_http.raw_caller import request
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, free_port, heeded_path, run_outlive
-from tests.telemetry.collector import Collector, poll
-from tests.telemetry.conftest import Observed
 
 _INSTALL = "pip install 'outlive[otel]'"
 # An interpreter whose path has no OpenTelemetry: the packages are hidden, as where the extra was never
@@ -30,9 +31,8 @@ sys.meta_path.insert(0, Hidden())
 """
 
 
-def _settings(**members: str) -> TelemetrySettings:
-    rest = {"otlp_endpoint": "", "otlp_traces_endpoint": "", "otlp_metrics_endpoint": ""}
-    return TelemetrySettings(otlp_command_lines=False, pass_traceparent=False, **{**rest, **members})
+def _settings(**members: str) -> ObserveOptions:
+    return ObserveOptions(**members)  # type: ignore[arg-type] # each of these is a text
 
 
 def test_an_address_for_all_stands_for_both_signals() -> None:
@@ -87,7 +87,7 @@ def test_a_dead_collector_delays_no_command_and_what_does_not_fit_is_counted(
     assert time.monotonic() - begun < 15  # two seconds are the collector's; the rest is a loaded machine's
     # One line, however often it was tried.
     assert server.stderr.count("does not take telemetry") == 1
-    assert "opentelemetry" not in server.stderr.replace("outlive.observability.telemetry", "")
+    assert "opentelemetry" not in server.stderr.replace("outlive.extensions.observe.telemetry", "")
 
 
 @pytest.mark.thorough
@@ -170,7 +170,7 @@ def test_without_a_collector_nothing_of_it_is_imported(serve: ServerFactory, tmp
     server.stop()
     loaded = modules.read_text().split()
     assert "outlive.app" in loaded
-    ours = "outlive.observability.telemetry"
+    ours = "outlive.extensions.observe.telemetry."
     assert [
         name for name in loaded if name.startswith((ours, "opentelemetry.sdk", "opentelemetry.exporter"))
     ] == []

@@ -5,7 +5,7 @@ Here: whether the packages of the extra `otel` are there (`why_not_sent`). None 
 
 import importlib.util
 
-from outlive.config.telemetry_settings import TelemetryPlan
+from outlive.extensions.observe.telemetry_plan import TelemetryPlan
 
 INSTALL = "pip install 'outlive[otel]'"
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")

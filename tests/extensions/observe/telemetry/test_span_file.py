@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from outlive.observability.telemetry import span_file
-from outlive.observability.telemetry.command_span import CommandSpan
-from outlive.observability.telemetry.span_file import LeftSpans, SpanFile
+from outlive.extensions.observe.telemetry import span_file
+from outlive.extensions.observe.telemetry.command_span import CommandSpan
+from outlive.extensions.observe.telemetry.span_file import LeftSpans, SpanFile
 
 
 def _span(number: int) -> CommandSpan:

@@ -32,10 +32,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, TraceFlags, set_span_in_context
 from opentelemetry.trace.status import Status, StatusCode
 
-from outlive.config.telemetry_settings import TelemetryPlan
+from outlive.extensions.observe.telemetry.command_span import CommandSpan
+from outlive.extensions.observe.telemetry.sender import Verdict
+from outlive.extensions.observe.telemetry_plan import TelemetryPlan
 from outlive.observability.families import Distribution, Family
-from outlive.observability.telemetry.command_span import CommandSpan
-from outlive.observability.telemetry.sender import Verdict
 
 _SCOPE = "outlive"
 _REFUSED = frozenset({"", "HTTP 400", "HTTP 413"})

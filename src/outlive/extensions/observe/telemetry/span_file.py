@@ -17,8 +17,8 @@ from collections.abc import Iterable
 
 from outlive.core.documents import decode_json
 from outlive.core.values import dataclass
+from outlive.extensions.observe.telemetry.command_span import CommandSpan, decode_span, encode_span
 from outlive.kernel.files import read_any
-from outlive.observability.telemetry.command_span import CommandSpan, decode_span, encode_span
 
 _logger = logging.getLogger(__name__)
 

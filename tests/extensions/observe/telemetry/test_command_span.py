@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from outlive.core.identity import new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.observability.telemetry.command_span import (
+from outlive.extensions.observe.telemetry.command_span import (
     decode_span,
     encode_span,
     error_type,
