@@ -36,8 +36,6 @@ EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "docker": ("extensions/docker/",),
     "fleet": (
         "cli/foreground/placement.py",
-        "cli/operator/joined.py",
-        "cli/operator/nodes.py",
         "client/fleet.py",
         "config/placement_settings.py",
         "engine/machines/",

@@ -310,38 +310,6 @@ PROGRAM = Group(
             ),
         ),
         Group(
-            "node",
-            "Look after the machines that commands run on.",
-            (
-                Verb("ls", "List machines, and what is free there.", ".operator.nodes:ls"),
-                Verb("add", "Run commands on another server from now on.", ".operator.nodes:add"),
-                Verb("inspect", "Show all that is known of one.", ".operator.nodes:inspect"),
-                Verb(
-                    "drain",
-                    "Place no more commands on one. What runs there goes on.",
-                    ".operator.nodes:drain",
-                ),
-                Verb("resume", "Place commands on a drained one again.", ".operator.nodes:resume"),
-                Verb(
-                    "adopt",
-                    "Follow what other servers have started on one, as if this one had.",
-                    ".operator.nodes:adopt",
-                ),
-                Verb("rm", "Forget one that was added.", ".operator.nodes:rm"),
-                Verb(
-                    "invite",
-                    "Make a code with which a machine joins by dialling in.",
-                    ".operator.nodes:invite",
-                ),
-                Verb(
-                    "join",
-                    "Make this machine a node of a server that has invited it.",
-                    ".operator.joined:join",
-                ),
-                Verb("leave", "Be no node of a server any more.", ".operator.joined:leave"),
-            ),
-        ),
-        Group(
             "audit",
             "Look at what each caller did: the audit log.",
             (
@@ -365,7 +333,7 @@ PROGRAM = Group(
         ),
         ("Agents and approvals", "approvals approve deny"),
         ("This machine and its server", "ui serve stop-server service doctor config completion mcp keeper"),
-        ("Operators", "backup restore policy token audit node"),
+        ("Operators", "backup restore policy token audit"),
     ),
 )
 

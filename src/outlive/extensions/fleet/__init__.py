@@ -4,3 +4,43 @@ the servers that it is a node of. A process there has a folder here, with its ou
 `part` is what a server gets of it, `routes` where requests go, `backend` one node, `node_client` what is said
 to it.
 """
+
+from outlive.cli.program import Group, Verb
+
+_VERBS, _JOINED = "outlive.extensions.fleet.node_verbs", "outlive.extensions.fleet.joined_verbs"
+VERBS = {
+    "Operators": (
+        Group(
+            "node",
+            "Look after the machines that commands run on.",
+            (
+                Verb("ls", "List machines, and what is free there.", f"{_VERBS}:ls"),
+                Verb("add", "Run commands on another server from now on.", f"{_VERBS}:add"),
+                Verb("inspect", "Show all that is known of one.", f"{_VERBS}:inspect"),
+                Verb(
+                    "drain",
+                    "Place no more commands on one. What runs there goes on.",
+                    f"{_VERBS}:drain",
+                ),
+                Verb("resume", "Place commands on a drained one again.", f"{_VERBS}:resume"),
+                Verb(
+                    "adopt",
+                    "Follow what other servers have started on one, as if this one had.",
+                    f"{_VERBS}:adopt",
+                ),
+                Verb("rm", "Forget one that was added.", f"{_VERBS}:rm"),
+                Verb(
+                    "invite",
+                    "Make a code with which a machine joins by dialling in.",
+                    f"{_VERBS}:invite",
+                ),
+                Verb(
+                    "join",
+                    "Make this machine a node of a server that has invited it.",
+                    f"{_JOINED}:join",
+                ),
+                Verb("leave", "Be no node of a server any more.", f"{_JOINED}:leave"),
+            ),
+        ),
+    )
+}

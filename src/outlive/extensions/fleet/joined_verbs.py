@@ -3,10 +3,10 @@
 import os
 import sys
 
-from outlive.cli.operator.nodes import LABELS, parsed_labels
 from outlive.cli.output import say, show_json, typed_secret
 from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, place, takes
 from outlive.cli.processes import connected
+from outlive.extensions.fleet.node_verbs import LABELS, parsed_labels
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 
 
