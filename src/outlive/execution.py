@@ -60,6 +60,7 @@ def engine_and_routing(
             containers=next((part.containers for part in parts if part.containers is not None), None),
             notices=next((part.notices for part in parts if part.notices is not None), told.notices),
             passes_trace=any(part.passes_trace for part in parts),
+            remote_files=next((part.remote_files for part in parts if part.remote_files is not None), None),
             umask=own_umask(),
             nice=own_nice(),
             runner=placed_program(layout),
@@ -68,7 +69,6 @@ def engine_and_routing(
             own_files=given.own_files,
         ),
         placement=_placement(settings, parts, this_machine),
-        routes=next((part.nodes for part in parts if part.nodes is not None), None),
         backend=routing,
     )
     return engine, routing

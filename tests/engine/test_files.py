@@ -44,7 +44,11 @@ class Permissive:
 
 def _files(folder: Path, passes: Any) -> OpenFiles:  # noqa: ANN401 -- it stands for four things
     settings: Any = SimpleNamespace(
-        state_dir=str(folder / "state"), own_files=(), environment={"HOME": str(folder)}, containers=None
+        state_dir=str(folder / "state"),
+        own_files=(),
+        environment={"HOME": str(folder)},
+        containers=None,
+        remote_files=None,
     )
     return OpenFiles(settings, passes, lookup=passes, lines=passes, events=passes)
 

@@ -15,7 +15,7 @@ from outlive.core.errors import BackendUnavailable
 from outlive.extensions.fleet.joined.door import NodeDoor
 from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.server.access.peers import PEER, Peer
-from tests.engine.test_node_keys import Gateway
+from tests.extensions.fleet.test_node_keys import Gateway
 
 pytestmark = pytest.mark.anyio
 

@@ -12,14 +12,14 @@ import pytest
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.engine.processes.session_ends import append_ended, rewrite_ended
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 from outlive.extensions.services.service_files import KeptStack, ServiceFiles
 from outlive.frontends.mcp.http.sessions import McpSessions
 from outlive.kernel.folder_identity import claim_folder
 from outlive.policy.access import Scope
 from outlive.store.audit.audit_chain import AuditKey
 from outlive.store.folder import ChangedLabels, write_labels
-from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
 from outlive.store.queue_store import QueueStore, WaitingCommand
 from outlive.store.token_file import TokenFile
 from tests.docs.pages import page, section, table_rows, words
@@ -116,8 +116,8 @@ def test_every_writer_that_syncs_is_one_of_these() -> None:
         "store/audit/audit_chain.py",
         "store/audit/audit_trail.py",  # at the server's end
         "store/folder.py",
-        "store/machines/gateway_files.py",
-        "store/machines/node_files.py",
+        "extensions/fleet/gateway_files.py",
+        "extensions/fleet/node_files.py",
         "store/queue_store.py",
         "store/used_ids.py",
         "extensions/services/service_files.py",

@@ -24,10 +24,6 @@ from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.files import OpenFiles
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
-from outlive.engine.machines.adoption import Adoption
-from outlive.engine.machines.found_nodes import FoundNodes
-from outlive.engine.machines.nodes import Nodes
-from outlive.engine.machines.routes import NodeRoutes, NoRoutes
 from outlive.engine.output_index import OutputIndex
 from outlive.engine.output_search import OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
@@ -63,7 +59,6 @@ from outlive.kernel.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
-from outlive.store.machines.node_files import NodeFiles
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
 
@@ -92,7 +87,8 @@ class Engine:
         events: Publishes what happens.
         notices: Which processes a notice is owed for.
         session_ends: Which MCP sessions their clients have ended.
-        nodes: The other servers on which commands run.
+        names: Which names and numbers of processes are taken.
+        places: Which processes have a place on a machine, and which machines there are.
         files: Files of this machine and of nodes, for copies.
         placement: Gives commands that say what they need a place on a machine.
         questions: Notices which of the watched processes wait for input.
@@ -112,7 +108,6 @@ class Engine:
         *,
         backend: Backend,
         placement: Placement | None = None,
-        routes: NodeRoutes | None = None,
     ) -> None:
         """Take the settings, where commands run and what gives places out (none by default).
 
@@ -140,17 +135,13 @@ class Engine:
             own_files=settings.own_files,
             ask=backend.offers,
         )
-        routes = routes or NoRoutes()
         self._make_table(placement)
         self._make_queries()
         self._make_starts()
-        adoption = Adoption(settings, routes, names=self._names, queries=self.queries)
-        files = NodeFiles(self._layout, fit=Reserve(root).fit)
-        self.nodes = Nodes(files, routes, self._places, adoption=adoption, events=self.events)
         questions = self.questions
         self.controls = Controls(backend, settings, queue=self.queue, questions=questions, events=self.events)
         self.files = OpenFiles(
-            settings, routes, lookup=self.lookup, lines=self.typed_lines, events=self.events
+            settings, backend, lookup=self.lookup, lines=self.typed_lines, events=self.events
         )
         self.bulk = BulkControls(self.controls, self._processes, reconciliation=self.reconciliation)
         self.records = Records(
@@ -175,10 +166,10 @@ class Engine:
         )
         self._waiting = QueueStore(self._layout, fit=reserve.fit)
         self.placement: Placement = placement or StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())])
-        self._places = Places(self.placement, gpus=settings.gpus)
+        self.places = Places(self.placement, gpus=settings.gpus)
         self._changes = ChangeHandler(
             feed=self._feed,
-            places=self._places,
+            places=self.places,
             unread=self._unread,
             redaction=self.redaction,
             questions=self.questions,
@@ -224,7 +215,7 @@ class Engine:
         settings, table, events, registry = self.settings, self._table, self.events, self._registry
         policing = Policing(settings.policy, environment=self.environment)
         self._preparation = Preparation(
-            settings, self.sandboxes, queries=self.queries, backend=self._backend, places=self._places
+            settings, self.sandboxes, queries=self.queries, backend=self._backend, places=self.places
         )
         self.typed_lines = TypedLines(settings, policing, preparation=self._preparation, events=events)
         outcomes = StartOutcomes(
@@ -239,7 +230,7 @@ class Engine:
         starter = Starter(
             settings=settings,
             backend=self._backend,
-            places=self._places,
+            places=self.places,
             preparation=self._preparation,
             standing=standing,
             outcomes=outcomes,
@@ -247,7 +238,7 @@ class Engine:
         self.queue = self._changes.groups = StartQueue(
             layout=self._layout,
             store=self._waiting,
-            places=self._places,
+            places=self.places,
             starter=starter,
             table=table,
             changes=self._changes,
@@ -264,14 +255,14 @@ class Engine:
         )
         self.reports = Reports(self._layout, self._registry, queries=self.queries, queue=self.queue)
         self._holders = NameHolders(self.queries, self.as_)
-        self._names = StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders)
+        self.names = StartNames.of(registry, self.queries, command_ids=self._ids, holders=self._holders)
         self.starts = Starts(
             settings=settings,
             layout=self._layout,
             backend=self._backend,
             preparation=self._preparation,
             reconciliation=self.reconciliation,
-            names=self._names,
+            names=self.names,
             queue=self.queue,
             approvals=self.approvals,
             table=table,
@@ -327,7 +318,6 @@ class Engine:
         await self._preparation.open()
         stack.push_async_callback(self._backend.close)
         await self.reconciliation.open()
-        await stack.enter_async_context(self.nodes)
         await self.queue.open()
         await self._backend.open(self._table)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -339,7 +329,7 @@ class Engine:
             tasks.create_task(self._find_and_keep(), name="engine upkeep"),
             tasks.create_task(self.disk.run(), name="engine disk"),
             tasks.create_task(self._index.run(), name="engine index"),
-            tasks.create_task(FoundNodes(self.nodes).run(self.placement), name="engine placement"),
+            tasks.create_task(self.placement.run(), name="engine placement"),
         ):
             stack.callback(task.cancel)
         stack.callback(self.queue.close)

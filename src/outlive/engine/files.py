@@ -26,6 +26,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from outlive.backends.contract import Backend
 from outlive.core.errors import InvalidRequest, InvalidState, LimitExceeded, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.file_words import (
@@ -40,7 +41,6 @@ from outlive.core.location import HERE, LOCAL, Location
 from outlive.core.process import Owner
 from outlive.core.values import dataclass, field
 from outlive.engine.lookup import Asker, Lookup
-from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.typed_lines import TypedLines
@@ -133,7 +133,7 @@ class OpenFiles:
     def __init__(
         self,
         settings: EngineSettings,
-        nodes: NodeRoutes,
+        backend: Backend,
         *,
         lookup: Lookup,
         lines: TypedLines,
@@ -141,7 +141,8 @@ class OpenFiles:
     ) -> None:
         self._denied = DeniedPaths([settings.state_dir, *settings.own_files])
         self._home = os.fsencode(settings.environment.get("HOME", "/"))
-        self._nodes = nodes
+        self._backend = backend
+        self._remote = settings.remote_files
         self._containers = settings.containers
         self._lookup = lookup
         self._lines = lines
@@ -212,7 +213,7 @@ class OpenFiles:
         method, members = METHOD_OF[type(asked)], msgspec.to_builtins(asked)
         if opened.root is None:
             members["copy"] = opened.there
-            found = await self._nodes.ask_files(opened.node, method, members, data)
+            found = await self._ask_node(opened.node, method, members, data)
         else:
             del members["copy"]
             work = partial(opened.root.ask, method, data, **members)
@@ -250,14 +251,14 @@ class OpenFiles:
         if asked.place == LOCAL:
             path = os.path.join(self._home, name_bytes(asked.path)) if asked.path else self._home
             return HERE, wire_name(path), ""
-        if asked.place in self._nodes.states():
+        if asked.place in self._backend.nodes():
             return Location(kind="node", backend=asked.place), asked.path, ""
         asker = Asker(principal=by.principal, project=asked.project, connection_id=by.connection_id)
         try:
             process = await self._lookup.find(asked.place, asker)
         except ProcessNotFound as error:
             text = f"There is no node and no process {shown_name(asked.place)[:60]!r}."
-            hint = f"Nodes are {', '.join((LOCAL, *sorted(self._nodes.states())))}."
+            hint = f"Nodes are {', '.join((LOCAL, *sorted(self._backend.nodes())))}."
             raise ProcessNotFound(error.code, text, hint=hint) from None
         location, folder = process.base.location, os.fsencode(process.record.cwd)
         if location.is_open:
@@ -272,9 +273,16 @@ class OpenFiles:
     async def _open_there(self, opened: _OpenFile, node: str, path: str, process_id: str) -> Members:
         """Open it at a node's server."""
         params = {"path": path, "place": process_id or LOCAL, "write": opened.writes}
-        found = await self._nodes.ask_files(node, METHOD_OF[FileOpen], params, b"")
+        found = await self._ask_node(node, METHOD_OF[FileOpen], params)
         opened.node, opened.there, opened.path = node, found["copy"], found["path"]
         return {name: found[name] for name in ("entry", "machine", "folders")}
+
+    async def _ask_node(
+        self, node: str, method: str, params: Members, data: bytes | memoryview = b""
+    ) -> Members:
+        if self._remote is None:
+            raise AssertionError("nodes are the extension's that asks them")
+        return await self._remote.ask_files(node, method, params, data)
 
     async def _open_here(self, opened: _OpenFile, path: str, container: str | None) -> Members:
         """Open it on this machine, or in one of its containers."""
@@ -368,4 +376,4 @@ class OpenFiles:
         if opened.node:
             with contextlib.suppress(OutliveError):  # it closes by itself there when it has rested
                 params = {"copy": opened.there}
-                await self._nodes.ask_files(opened.node, METHOD_OF[FileClose], params, b"")
+                await self._ask_node(opened.node, METHOD_OF[FileClose], params)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from outlive.config import Settings, all_options
 from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.values import dataclass, field
-from outlive.engine.commands.elsewhere import ContainerPlaces
+from outlive.engine.commands.elsewhere import ContainerPlaces, RemoteFiles
 from outlive.engine.commands.notices import NoNotices, Notices
 from outlive.engine.commands.policy_check import command_policy
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
@@ -24,7 +24,8 @@ from outlive.store.retention import Retention
 class EngineSettings:
     """What the operator has chosen, and what was made of it for the engine.
 
-    `options` are the operator's, as they are. Without `containers` none runs in one.
+    `options` are the operator's, as they are. Without `containers` none runs in one, without
+    `remote_files` no file of a node is read.
     `environment` is the server's own; its secrets are filtered before a command sees it. Paths are absolute.
     What waits for a reader (`on_limit` "block") waits `reader_grace_s` for one that is gone. `own_files` are
     outlive's outside of the state folder: settings, tokens, keys; no copy reads or writes them.
@@ -44,6 +45,7 @@ class EngineSettings:
     reader_grace_s: float = 10.0
     allowed_commands: AllowedCommands = field(default_factory=AllowedCommands)
     containers: ContainerPlaces | None = None
+    remote_files: RemoteFiles | None = None
     policy: CommandPolicy = field(default_factory=CommandPolicy)
     standing_file: str | None = None
     own_files: tuple[str, ...] = ()

@@ -57,7 +57,12 @@ OWN = (
         server=f"{_HERE}.docker.part:DockerPart",
         verbs=f"{_HERE}.docker:VERBS",
     ),
-    Extension(name="fleet", server=f"{_HERE}.fleet.part:FleetPart", verbs=f"{_HERE}.fleet:VERBS"),
+    Extension(
+        name="fleet",
+        operations=f"{_HERE}.fleet.operations:OPERATIONS",
+        server=f"{_HERE}.fleet.part:FleetPart",
+        verbs=f"{_HERE}.fleet:VERBS",
+    ),
     Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
     Extension(
         name="observe",

@@ -12,9 +12,8 @@ from outlive.config import Settings
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
 from outlive.engine import Engine
-from outlive.engine.commands.elsewhere import ContainerPlaces
+from outlive.engine.commands.elsewhere import ContainerPlaces, RemoteFiles
 from outlive.engine.commands.notices import Notices
-from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.terminals import Terminals
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.observability.families import Family
@@ -80,7 +79,7 @@ class ServerPart:
 
     Attributes:
         containers: The containers of this machine.
-        nodes: Where requests to nodes go.
+        remote_files: The files of nodes.
         notices: The notices of processes that ask for them.
         passes_trace: Whether commands get the span that they are as TRACEPARENT.
         entrance: Judges callers at one path by what they show there, instead of tokens and uids.
@@ -90,7 +89,7 @@ class ServerPart:
     """
 
     containers: ContainerPlaces | None = None
-    nodes: NodeRoutes | None = None
+    remote_files: RemoteFiles | None = None
     notices: Notices | None = None
     passes_trace: bool = False
     entrance: Entrance | None = None

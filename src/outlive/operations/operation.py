@@ -7,6 +7,7 @@ import msgspec
 
 from outlive.policy.access import Scope
 
+_Shape = type[msgspec.Struct] | None
 Pace = Literal["brief", "long", "open"]
 
 
@@ -22,7 +23,8 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True):
     the order of the requests, a long one takes some time (a disk, another program), an open one as long as
     its caller likes, so that a server which stops ends it. `route` is its method and path over REST, where
     those that follow from its name will not do; `problems` are the statuses of errors there beside those that
-    follow from path and request, `example` is a request to show.
+    follow from path and request, `example` is a request to show, and `body` is what of the request the body
+    has there if the path names the rest.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Operation(msgspec.Struct, kw_only=True, frozen=True):
     route: str = ""
     problems: tuple[int, ...] = ()
     example: Mapping[str, object] | None = None
+    body: _Shape = None
 
 
 class _More(TypedDict, total=False):
@@ -41,9 +44,7 @@ class _More(TypedDict, total=False):
     route: str
     problems: tuple[int, ...]
     example: Mapping[str, object]
-
-
-_Shape = type[msgspec.Struct] | None
+    body: type[msgspec.Struct]
 
 
 def reads(

@@ -31,18 +31,6 @@ from outlive.operations.controls import (
     SignalRequest,
 )
 from outlive.operations.files import FILE_OPERATIONS
-from outlive.operations.nodes import (
-    NodeAdd,
-    NodeAdopt,
-    NodeDrain,
-    NodeInvite,
-    NodeJoin,
-    NodeLeave,
-    NodeList,
-    NodeRemoval,
-    NodeResume,
-    NodesRequest,
-)
 from outlive.operations.operation import Operation, decides, reads, runs
 from outlive.operations.repetition import Rerun
 from outlive.operations.reports import (
@@ -96,35 +84,6 @@ _ALL = (
     ),
     reads("wait", "Answer when a process has ended, or as it is when the time is up."),
     reads("events", "Follow what happens to processes from now on."),
-    reads(
-        "nodes",
-        "List the machines that commands run on, and what is free there.",
-        NodesRequest,
-        NodeList,
-        pace="brief",
-    ),  # a heartbeat asks for it
-    decides(
-        "node_add", "Run commands on another server from now on, or reach it otherwise.", NodeAdd, NodeList
-    ),
-    decides("node_drain", "Place no more commands on a node; what runs there goes on.", NodeDrain, NodeList),
-    decides("node_resume", "Place commands on a drained node again.", NodeResume, NodeList),
-    decides("node_remove", "Forget a node that was added.", NodeRemoval, NodeList),
-    decides(
-        "node_adopt",
-        "Follow what other servers have started on a node, as if it were this one's.",
-        NodeAdopt,
-        NodeList,
-    ),
-    decides(
-        "node_invite",
-        "Make a code with which a machine joins as a node by dialling in.",
-        NodeInvite,
-        NodeList,
-    ),
-    decides("node_join", "Make this machine a node of the server that has invited it.", NodeJoin, NodeList),
-    decides(
-        "node_leave", "Run no more commands for a server that this machine has joined.", NodeLeave, NodeList
-    ),
     *(runs(name, text, request) for name, (text, request, _) in FILE_OPERATIONS.items()),
     decides("approvals", "List what waits for an approval, oldest first."),
     decides("approve", "Let a process start that waits for an approval, if it is what was shown.", Approving),

@@ -8,7 +8,6 @@ import msgspec
 
 from outlive.core.process import Owner
 from outlive.engine import Engine
-from outlive.operations.nodes import NODE_REQUESTS
 from outlive.operations.reports import REPORTS
 from outlive.server.terminal_calls import TerminalCalls
 
@@ -51,6 +50,5 @@ class Operations:
             "terminal_write": terminals.write,
             "terminal_resize": terminals.resize,
             "terminal_close": terminals.close,
-            **dict.fromkeys(NODE_REQUESTS, engine.nodes.answer),
             **dict.fromkeys(REPORTS, engine.reports.answer),
         }

@@ -7,7 +7,7 @@ are the node's own.
 """
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from outlive.config import Settings
 from outlive.core.command import Command, Profile, Sandbox
@@ -48,6 +48,21 @@ class ContainerPlaces(Protocol):
 
     def open_root(self, container: str) -> OtherRoot:
         """Open the root folder of a running container. Blocks."""
+
+
+class RemoteFiles(Protocol):
+    """The files of nodes (`extensions.fleet`)."""
+
+    async def ask_files(
+        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
+    ) -> Mapping[str, Any]:
+        """Return a node's answer to a method about files (`operations.files`).
+
+        The bytes of a piece are its member `data`.
+
+        Raises:
+            OutliveError: What the node says, or that it does not answer.
+        """
 
 
 def backend_of(command: Command, owner: Owner, options: Settings) -> str:

@@ -4,15 +4,26 @@ On the engine's loop only.
 """
 
 import asyncio
+from typing import Protocol
 
 from outlive.core.values import replace
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
-from outlive.store.machines.node_files import NodeEntry
 
 # Nothing is placed for so long on a node that has refused a command, so that not all that wait are sent there
 # in vain.
 _REFUSED_S = 1.0
+
+
+class DeclaredNode(Protocol):
+    """What an operator says of a node."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    def applied(self, node: FleetNode) -> FleetNode:
+        """Return a node as it describes itself with what is declared of it: fewer amounts, more labels."""
 
 
 class KnownNodes:
@@ -22,7 +33,7 @@ class KnownNodes:
         self._placement = placement
         # As they describe themselves (closed while they are away), and as they are declared.
         self._described = {room.node.name: room.node for room in placement.rooms()}
-        self._declared: dict[str, NodeEntry] = {}
+        self._declared: dict[str, DeclaredNode] = {}
         self._refusing: dict[str, int] = {}  # how many refusals of the last second there are of a node
 
     def changed(self, node: FleetNode) -> None:
@@ -35,7 +46,7 @@ class KnownNodes:
         self._described[node.name] = node
         self._apply(node.name)
 
-    def declare(self, entry: NodeEntry) -> None:
+    def declare(self, entry: DeclaredNode) -> None:
         """Take over what the operator says of a node: fewer amounts, more labels, that it is to take no
         more.
         """

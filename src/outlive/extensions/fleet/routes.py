@@ -15,12 +15,11 @@ from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.values import replace
 from outlive.extensions.fleet.joined.lanes import JoinedNodes
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 
 
 class FleetRoutes:
-    """Reaches the nodes of settings and files, and those that are added while the server runs
-    (see `engine.machines.routes.NodeRoutes`).
+    """Reaches the nodes of settings and files, and those that are added while the server runs.
 
     Attributes:
         backends: The nodes' backends by name, those included that only have processes from before.
@@ -45,7 +44,11 @@ class FleetRoutes:
         return self._settings.node_addresses
 
     def check(self, entry: NodeEntry) -> NodeEntry:
-        """Return an entry with its address as it is asked."""
+        """Return an entry with its address as it is asked.
+
+        Raises:
+            ConfigInvalid: The address is none, or the authority's file cannot be read.
+        """
         try:
             url = websocket_url(entry.url)
         except ValueError as error:
@@ -81,7 +84,11 @@ class FleetRoutes:
         return self._opened().nodes()
 
     async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a node's answer to a method."""
+        """Return a node's answer to a method (docs/jsonrpc.md), which may be repeated.
+
+        Raises:
+            OutliveError: What the node says, or that it does not answer.
+        """
         asking = self.backends[name].requests.over(lambda node: node.request(method, params))
         found: Mapping[str, Any] = await asking
         return found
@@ -89,7 +96,12 @@ class FleetRoutes:
     async def adopt(
         self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
     ) -> None:
-        """Follow a process that a node runs already."""
+        """Follow a process that a node runs already; `spec` describes it here. It is kept when this returns.
+
+        Raises:
+            InvalidRequest: The id is taken.
+            LimitExceeded: `disk_full`.
+        """
         await self.backends[name].adopt(process_id, spec, pid=pid, started_ns=started_ns)
 
     async def ask_files(

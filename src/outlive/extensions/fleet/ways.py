@@ -18,9 +18,9 @@ from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.extensions.fleet.journal import known_nodes
 from outlive.extensions.fleet.link import Pauses
 from outlive.extensions.fleet.node_client import NodeClient
+from outlive.extensions.fleet.node_files import NodeEntry
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 from outlive.kernel.calls import punch_hole
-from outlive.store.machines.node_files import NodeEntry
 
 JOINED = "joined"  # shown where others have an address
 # Looking for it costs nothing: the attempt itself waits until the node has dialled in.

@@ -57,7 +57,11 @@ _OF_NAMES = frozenset({404})  # what a path names may not be there
 def _bodies() -> dict[type[msgspec.Struct], dict[str, Any]]:
     """Return what the document says of requests beside their schemas."""
     declared = all_operations().values()
-    examples = {one.request: {"examples": [one.example]} for one in declared if one.request and one.example}
+    examples = {
+        shape: {"examples": [one.example]}
+        for one in declared
+        if (shape := one.body or one.request) and one.example
+    }
     return {**BODIES, **examples}
 
 

@@ -179,7 +179,8 @@ class RestRoute:
         beside: What the document says beside that of answers, by status.
         content: What it says of a body that the handler reads itself.
         asked: What address and headers say, and `body` what the body does, if not what the types of the
-            handler's parameters, or the operation's request, say.
+            handler's parameters, or the operation's request, say. Beside a `body` that is the rest of the
+            request.
     """
 
     method: str
@@ -227,7 +228,9 @@ class RestRoute:
         found: dict[str, type[msgspec.Struct] | None] = {}
         if self.handler is not None:
             found = get_type_hints(self.handler)
-        elif self.body is None:
+        elif self.body is not None:
+            found = {"asked": _rest_of(all_operations()[self.operation].request, self.body)}
+        else:
             has_body = self.method in {"POST", "PUT", "PATCH"} and "{" not in self.path
             found = {"body" if has_body else "asked": all_operations()[self.operation].request}
         both = {"asked": self.asked or found.get("asked"), "body": self.body or found.get("body")}
@@ -332,11 +335,18 @@ class RestRoute:
             return "documents"
         if self.path.startswith("/v1/terminals"):
             return "terminals"
-        if self.operation and all_operations()[self.operation].route:  # an extension's
-            return self.path.split("/")[2]
         if self.path.startswith(("/v1/nodes", "/v1/gateways", "/v1/files")):
             return "machines"
+        if self.operation and all_operations()[self.operation].route:  # an extension's
+            return self.path.split("/")[2]
         return "processes" if self.path.startswith("/v1/") else "probes" if self.operation else ""
+
+
+def _rest_of(request: type[msgspec.Struct] | None, body: type[msgspec.Struct]) -> type[msgspec.Struct] | None:
+    """Return a shape of what a request has beside its body; None where the body has all."""
+    fields = msgspec.structs.fields(request) if request is not None else ()
+    rest = [(one.name, one.type) for one in fields if one.name not in body.__struct_fields__]
+    return msgspec.defstruct("Place", rest, frozen=True, kw_only=True) if rest else None
 
 
 class RestPath:

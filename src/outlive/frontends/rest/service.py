@@ -31,7 +31,6 @@ from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS, Changes, Resize
 from outlive.operations.files import FolderPage, NewFile
-from outlive.operations.nodes import NodeLabels, OfNode
 from outlive.operations.operation import Operation
 from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
@@ -119,8 +118,6 @@ _INPUT = {"description": "The bytes themselves, whatever type they claim to be."
 
 _ALL, _ONE, _APPROVAL = "/v1/processes", "/v1/processes/{process_id}", "/v1/approvals/{process_id}"
 _CONTENT = "/v1/files/content"
-_NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
-_GATEWAYS, _GATEWAY = "/v1/gateways", "/v1/gateways/{gateway}"
 _TERMINALS, _TERMINAL = "/v1/terminals", "/v1/terminals/{terminal_id}"
 _ASYNC = "/api/async"
 _BY_PID, _BY_ID = f"{_ASYNC}/process/terminate_by_pid/", f"{_ASYNC}/process/terminate/{{process_id}}/"
@@ -155,14 +152,6 @@ _OWN: tuple[RestRoute, ...] = (
     RestRoute("GET", "/v1/files", "file_list", files.list_files, FolderPage, _LOST),
     RestRoute("GET", _CONTENT, "file_read", files.read_file, (), _LOST, beside=_FILE),
     RestRoute("PUT", _CONTENT, "file_write", files.write_file, NewFile, (404, *_FILES), content=_INPUT),
-    RestRoute("GET", _NODES, "nodes"),
-    RestRoute("POST", _NODES, "node_add", problems=_DISK),
-    *(RestRoute("POST", f"{_NODE}/{verb}", f"node_{verb}", problems=_DISK) for verb in ("drain", "resume")),
-    RestRoute("POST", f"{_NODE}/adopt", "node_adopt", problems=_DISK),
-    RestRoute("DELETE", _NODE, "node_remove", problems=_STATE),
-    RestRoute("POST", f"{_NODE}/invite", "node_invite", problems=_DISK, asked=OfNode, body=NodeLabels),
-    RestRoute("POST", _GATEWAYS, "node_join", problems=_DISK),
-    RestRoute("DELETE", _GATEWAY, "node_leave"),
     RestRoute("GET", "/v1/approvals", "approvals", processes.approvals, shared.Approvals),
     RestRoute("POST", f"{_APPROVAL}/approve", "approve", processes.approve, _VIEW, (*_STATE, *_DISK)),
     RestRoute("POST", f"{_APPROVAL}/deny", "deny", processes.deny, _VIEW, _STATE),
@@ -203,7 +192,7 @@ _ROUTED = {route.operation for route in _OWN}
 ROUTES: tuple[RestRoute, ...] = (
     *_OWN,
     *(  # what every door answers alike and has no address of its own above
-        RestRoute(*_address(one), one.name, problems=one.problems)
+        RestRoute(*_address(one), one.name, problems=one.problems, body=one.body)
         for one in all_operations().values()
         if one.answer is not None and one.name not in _ROUTED
     ),

@@ -18,7 +18,6 @@ from msgspec import Meta
 from outlive.core.command import Command
 from outlive.core.process import WaitUntil
 from outlive.operations.controls import CONTROLS, Approving, Changes, Denial
-from outlive.operations.nodes import NodeAdd, NodeJoin, NodeLabels
 from outlive.operations.repetition import Rerun
 from outlive.operations.requests import (
     Bytes,
@@ -129,11 +128,6 @@ BODIES: Mapping[type[msgspec.Struct], dict[str, Any]] = MappingProxyType(
         **{shape: {"examples": [example]} for shape, example in CONTROLS.values()},
         Approving: {"examples": [{"digest": "0f" * 32}]},
         Denial: {"examples": [{"reason": "Not on a Friday."}]},
-        NodeAdd: {
-            "examples": [{"name": "build", "url": "wss://build.example:8003", "labels": {"zone": "eu"}}]
-        },
-        NodeLabels: {"examples": [{"labels": {"zone": "eu"}}]},
-        NodeJoin: {"examples": [{"url": "wss://gateway.example:8003", "code": "olv_join_…"}]},
         SyncRequest: {"examples": [{"command": "uname -a"}]},
         BackgroundRequest: {"examples": [{"command": "sleep 60", "timeout": 120}]},
         NewTerminalRequest: {"examples": [{"terminal_name": "build", "cwd": "/srv"}]},

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from starlette.websockets import WebSocket
 
-from outlive.operations.nodes import GatewayView
+from outlive.extensions.fleet.gateway_files import GatewayEntry
+from outlive.extensions.fleet.operations import GatewayView
 from outlive.policy.access import Access
-from outlive.store.machines.gateway_files import GatewayEntry
 
 
 class SessionDoor(Protocol):

@@ -19,7 +19,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.exceptions import WebSocketException
 
 from outlive.core.errors import InvalidState, LimitExceeded, OutliveError
-from outlive.engine.machines.node_keys import NodeKey, NodeKeys
 from outlive.extensions.fleet.joined.lanes import POLICY_VIOLATION, JoinedNodes, Lane, NodeSocket
 from outlive.extensions.fleet.joined.messages import (
     INSTANCE_HEADER,
@@ -27,6 +26,7 @@ from outlive.extensions.fleet.joined.messages import (
     Renewed,
     Welcome,
 )
+from outlive.extensions.fleet.node_keys import NodeKey, NodeKeys
 from outlive.server.access.authenticator import credentials
 from outlive.server.access.peers import PEER
 from outlive.server.access.web_pages import values_of

@@ -1,7 +1,5 @@
 """The servers that this machine has joined as a node: `JoinedGateways` joins, leaves and keeps them
-connected.
-
-See `engine.machines.nodes.Gateways` for what is asked of it; one of them is `gateway`'s.
+connected; one of them is `gateway`'s.
 """
 
 import asyncio
@@ -16,10 +14,10 @@ from urllib.parse import urlsplit
 from outlive.config.options import JSONRPC_PATH, JSONRPC_PORT, is_private, websocket_url
 from outlive.core.errors import InvalidRequest, LimitExceeded
 from outlive.core.layout import Layout
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles
 from outlive.extensions.fleet.joined.contract import KeptGateway, SessionDoor
 from outlive.extensions.fleet.joined.messages import NODE_PATH
-from outlive.operations.nodes import GatewayView, NodeJoin, NodeLeave
-from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
+from outlive.extensions.fleet.operations import GatewayView, NodeJoin, NodeLeave
 
 _PORTS = {"ws": 80, "wss": 443}  # where an address has none (RFC 6455, section 3)
 _HASH_DIGITS = 12  # of a path: nothing is to be guessed, and a person may have to read it

@@ -6,7 +6,7 @@ import asyncio
 
 from outlive.core.errors import LimitExceeded
 from outlive.engine.processes.places import Places
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 
 
 class DeclaredNodes:

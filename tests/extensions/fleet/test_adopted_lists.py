@@ -7,8 +7,8 @@ import pytest
 
 from outlive.core.errors import ProtocolViolation
 from outlive.engine import Engine
-from outlive.engine.machines.adoption import Adoption
-from outlive.engine.machines.routes import NoRoutes
+from outlive.extensions.fleet.adoption import Adoption
+from outlive.extensions.fleet.routes import FleetRoutes
 from tests.engine.engines import ME
 
 _WAITS: dict[str, object] = {
@@ -27,7 +27,7 @@ _WAITS: dict[str, object] = {
 }
 
 
-class _Listing(NoRoutes):
+class _Listing(FleetRoutes):
     """A node that answers each question for a page with the same processes."""
 
     def __init__(self, ids: list[str]) -> None:
@@ -39,7 +39,7 @@ class _Listing(NoRoutes):
 
 
 def _adoption(engine: Engine, ids: list[str]) -> Adoption:
-    return Adoption(engine.settings, _Listing(ids), names=engine._names, queries=engine.queries)
+    return Adoption(engine.settings, _Listing(ids), names=engine.names, queries=engine.queries)
 
 
 async def test_what_waits_there_is_left_to_the_server_that_let_it_wait(engine: Engine) -> None:

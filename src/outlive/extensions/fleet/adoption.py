@@ -20,11 +20,11 @@ from outlive.core.location import Location
 from outlive.core.needs import Amounts, Needs
 from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.spec import Spec
-from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.queries import Queries
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.name_holders import StartNames
 from outlive.engine.starts.names import ProjectNumbers
+from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.operations.requests import Amount, Tags
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import encode_meta
@@ -66,7 +66,7 @@ class Adoption:
     """Follows processes that this server has not started. On the engine's loop only."""
 
     def __init__(
-        self, settings: EngineSettings, routes: NodeRoutes, *, names: StartNames, queries: Queries
+        self, settings: EngineSettings, routes: FleetRoutes, *, names: StartNames, queries: Queries
     ) -> None:
         self._settings = settings
         self._routes = routes

@@ -3,14 +3,13 @@
 The same at every door. Pure.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from outlive.operations.answers import AnswerMembers, Moment
+from outlive.operations.operation import decides, reads
 from outlive.operations.requests import Amount, Bytes, Tags
 
 NODE_NAME = r"^[a-z0-9][a-z0-9_.-]{0,62}$"
@@ -47,12 +46,6 @@ class NodeAdd(msgspec.Struct, kw_only=True, frozen=True):
     def __repr__(self) -> str:
         """Return the kind of request alone: the token stands in no text."""
         return "<NodeAdd>"
-
-
-class OfNode(msgspec.Struct, kw_only=True, frozen=True):
-    """Which node is meant."""
-
-    name: NodeName
 
 
 class NodesRequest(msgspec.Struct, kw_only=True, frozen=True):
@@ -228,17 +221,82 @@ class NodeList(AnswerMembers, kw_only=True, frozen=True):
 
 NodeChange = NodeAdd | NodeDrain | NodeResume | NodeRemoval | NodeAdopt | NodeInvite | NodeJoin | NodeLeave
 NodeRequest = NodesRequest | NodeChange
-# Operation and request; each is answered with all nodes.
-NODE_REQUESTS: Mapping[str, type[NodeRequest]] = MappingProxyType(
-    {
-        "nodes": NodesRequest,
-        "node_add": NodeAdd,
-        "node_drain": NodeDrain,
-        "node_resume": NodeResume,
-        "node_remove": NodeRemoval,
-        "node_adopt": NodeAdopt,
-        "node_invite": NodeInvite,
-        "node_join": NodeJoin,
-        "node_leave": NodeLeave,
-    }
+_NODES, _NODE = "/v1/nodes", "/v1/nodes/{name}"
+_DISK = (507,)
+# Each is answered with all nodes.
+OPERATIONS = (
+    reads(
+        "nodes",
+        "List the machines that commands run on, and what is free there.",
+        NodesRequest,
+        NodeList,
+        pace="brief",  # a heartbeat asks for it
+    ),
+    decides(
+        "node_add",
+        "Run commands on another server from now on, or reach it otherwise.",
+        NodeAdd,
+        NodeList,
+        route=f"POST {_NODES}",
+        problems=_DISK,
+        example={"name": "build", "url": "wss://build.example:8003", "labels": {"zone": "eu"}},
+    ),
+    decides(
+        "node_drain",
+        "Place no more commands on a node; what runs there goes on.",
+        NodeDrain,
+        NodeList,
+        route=f"POST {_NODE}/drain",
+        problems=_DISK,
+    ),
+    decides(
+        "node_resume",
+        "Place commands on a drained node again.",
+        NodeResume,
+        NodeList,
+        route=f"POST {_NODE}/resume",
+        problems=_DISK,
+    ),
+    decides(
+        "node_remove",
+        "Forget a node that was added.",
+        NodeRemoval,
+        NodeList,
+        route=f"DELETE {_NODE}",
+        problems=(409,),
+    ),
+    decides(
+        "node_adopt",
+        "Follow what other servers have started on a node, as if it were this one's.",
+        NodeAdopt,
+        NodeList,
+        route=f"POST {_NODE}/adopt",
+        problems=_DISK,
+    ),
+    decides(
+        "node_invite",
+        "Make a code with which a machine joins as a node by dialling in.",
+        NodeInvite,
+        NodeList,
+        route=f"POST {_NODE}/invite",
+        problems=_DISK,
+        example={"labels": {"zone": "eu"}},
+        body=NodeLabels,
+    ),
+    decides(
+        "node_join",
+        "Make this machine a node of the server that has invited it.",
+        NodeJoin,
+        NodeList,
+        route="POST /v1/gateways",
+        problems=_DISK,
+        example={"url": "wss://gateway.example:8003", "code": "olv_join_…"},
+    ),
+    decides(
+        "node_leave",
+        "Run no more commands for a server that this machine has joined.",
+        NodeLeave,
+        NodeList,
+        route="DELETE /v1/gateways/{gateway}",
+    ),
 )

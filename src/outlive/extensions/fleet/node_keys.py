@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 
 from outlive.core.errors import AccessDenied
 from outlive.core.values import dataclass, replace
-from outlive.engine.machines.declared_nodes import DeclaredNodes
+from outlive.extensions.fleet.declared_nodes import DeclaredNodes
+from outlive.extensions.fleet.node_files import KeptInvitation
 from outlive.policy.access import PREFIX, digest_of
-from outlive.store.machines.node_files import KeptInvitation
 
 INVITED_S = 600.0  # long enough to walk to the other machine, too short to be found in a note later
 # As long as a token's: nothing is left to guess. With the prefix of tokens none of them counts as no secret

@@ -15,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from outlive.core.errors import AccessDenied
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
-from outlive.engine.machines.declared_nodes import DeclaredNodes
-from outlive.engine.machines.node_keys import INVITED_S, NodeKeys
 from outlive.engine.processes.places import Places
+from outlive.extensions.fleet.declared_nodes import DeclaredNodes
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.node_keys import INVITED_S, NodeKeys
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 class Gateway:

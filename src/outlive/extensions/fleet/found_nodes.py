@@ -1,6 +1,5 @@
 """`FoundNodes`: nodes that a placement finds, used as if an operator had added them."""
 
-import asyncio
 import logging
 import re
 
@@ -8,11 +7,11 @@ from outlive.config.options import is_private
 from outlive.core.errors import ConfigInvalid, OutliveError
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.values import replace
-from outlive.engine.machines.nodes import Nodes
-from outlive.operations.nodes import NODE_NAME
+from outlive.extensions.fleet.node_files import NodeEntry
+from outlive.extensions.fleet.nodes import Nodes
+from outlive.extensions.fleet.operations import NODE_NAME
 from outlive.placement.contract import Placement
 from outlive.placement.leases import FoundNode
-from outlive.store.machines.node_files import NodeEntry
 
 _logger = logging.getLogger(__name__)
 _NAME = re.compile(NODE_NAME.removesuffix("$"))  # matched as a whole: "$" would let a line's end pass
@@ -24,14 +23,6 @@ class FoundNodes:
     def __init__(self, nodes: Nodes) -> None:
         self._declared = nodes.declared
         self._routes = nodes.routes
-
-    async def run(self, placement: Placement) -> None:
-        """Keep a placement in touch with what leases its places, and use each node that it finds, until
-        cancelled.
-        """
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(placement.run())
-            tasks.create_task(self.take(placement))
 
     async def take(self, placement: Placement) -> None:
         """Use each node that is found; what an operator has declared stays as it is."""

@@ -7,25 +7,26 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from outlive.backends.contract import NodeState
 from outlive.core.errors import ConfigInvalid
-from outlive.core.identity import ProcessId
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
-from outlive.engine.machines.found_nodes import FoundNodes
-from outlive.engine.machines.nodes import Nodes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
-from outlive.operations.nodes import NodeAdd
+from outlive.extensions.fleet.adoption import Adoption
+from outlive.extensions.fleet.found_nodes import FoundNodes
+from outlive.extensions.fleet.joined.gateways import JoinedGateways
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.nodes import Nodes
+from outlive.extensions.fleet.operations import GatewayView, NodeAdd
+from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.placement.fleet import FleetNode
 from outlive.placement.leases import FoundNode
 from outlive.placement.static import StaticPlacement
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 
 class _Finding(StaticPlacement):
@@ -39,7 +40,7 @@ class _Finding(StaticPlacement):
         return self._left.pop(0) if self._left else None
 
 
-class _Routes:
+class _Routes(FleetRoutes):
     """Notes how nodes are reached; an address without a scheme is none."""
 
     def __init__(self) -> None:
@@ -60,28 +61,28 @@ class _Routes:
         assert entry is None or entry.name == name
         self.put_entries.append(entry)
 
-    async def ask_files(
-        self, name: str, method: str, params: Mapping[str, Any], data: bytes | memoryview
-    ) -> Mapping[str, Any]:
-        raise AssertionError(f"no file is asked for: {name} {method} {params} {len(data)}")
-
-    async def ask(self, name: str, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise AssertionError(f"nothing is asked: {name} {method} {params}")
-
-    async def adopt(
-        self, name: str, process_id: ProcessId, spec: bytes, *, pid: int, started_ns: int
-    ) -> None:
-        raise AssertionError(f"nothing is adopted: {name} {process_id} {len(spec)} {pid} {started_ns}")
-
     def states(self) -> dict[str, NodeState]:
         return {}
 
 
-class NothingToAdopt:
+class NothingToAdopt(Adoption):
     """Nothing runs on the nodes of these tests."""
+
+    def __init__(self) -> None:
+        pass
 
     async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
         raise AssertionError(f"nothing is adopted: {node} {ended} {by}")
+
+
+class NoGateways(JoinedGateways):
+    """This machine has joined nothing."""
+
+    def __init__(self) -> None:
+        pass
+
+    def views(self) -> list[GatewayView]:
+        return []
 
 
 def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
@@ -91,7 +92,9 @@ def _found(name: str, url: str = "https://a:1", word: str = "t") -> FoundNode:
 def _nodes(folder: Path, routes: _Routes) -> tuple[Nodes, FoundNodes]:
     files = NodeFiles(Layout(str(folder)))
     places = Places(StaticPlacement())
-    nodes = Nodes(files, routes, places, adoption=NothingToAdopt(), events=EventPublisher())
+    nodes = Nodes(
+        files, routes, places, gateways=NoGateways(), adoption=NothingToAdopt(), events=EventPublisher()
+    )
     return nodes, FoundNodes(nodes)
 
 

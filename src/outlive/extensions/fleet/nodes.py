@@ -7,8 +7,7 @@ what is followed on a node that is removed stays known, and unreachable.
 
 from datetime import UTC, datetime
 from functools import partial
-from types import TracebackType
-from typing import Protocol, Self, assert_never
+from typing import assert_never
 
 import msgspec
 
@@ -23,18 +22,19 @@ from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
 from outlive.core.values import replace
-from outlive.engine.machines.declared_nodes import DeclaredNodes
-from outlive.engine.machines.node_changes import NodeChanges
-from outlive.engine.machines.node_keys import NodeKeys
-from outlive.engine.machines.routes import NodeRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
-from outlive.operations.nodes import (
-    NODE_REQUESTS,
+from outlive.extensions.fleet.adoption import Adoption
+from outlive.extensions.fleet.declared_nodes import DeclaredNodes
+from outlive.extensions.fleet.joined.gateways import JoinedGateways
+from outlive.extensions.fleet.node_changes import NodeChanges
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.node_keys import NodeKeys
+from outlive.extensions.fleet.operations import (
     NOTHING,
+    OPERATIONS,
     AmountView,
     ChangeOutcome,
-    GatewayView,
     Invitation,
     NodeAdd,
     NodeAdopt,
@@ -51,59 +51,11 @@ from outlive.operations.nodes import (
     NodesRequest,
     RoomView,
 )
+from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.placement.contract import NodeRoom
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
 
 # What the audit log calls each of them.
-_WORDS = {request: name for name, request in NODE_REQUESTS.items()}
-
-
-class Gateways(Protocol):
-    """The servers that this machine has joined as a node (`extensions.fleet.joined.gateways`)."""
-
-    async def join(self, asked: NodeJoin) -> None:
-        """Join one; it is kept when this returns.
-
-        Raises:
-            InvalidRequest: Its address is none, or leads over a network without TLS.
-            OutliveError: It does not answer, or does not take the code.
-        """
-
-    async def leave(self, asked: NodeLeave) -> None:
-        """Run no more commands for one; what it has started goes on.
-
-        Raises:
-            InvalidRequest: There is none of that name or address.
-        """
-
-    def views(self) -> list[GatewayView]:
-        """Return them by name."""
-
-
-class NoGateways:
-    """This machine joins nothing (see `Gateways`)."""
-
-    async def join(self, asked: NodeJoin) -> None:
-        """Refuse."""
-        raise InvalidRequest("invalid_params", f"This server joins no other one: {asked.url!r}.")
-
-    async def leave(self, asked: NodeLeave) -> None:
-        """Refuse."""
-        raise InvalidRequest("invalid_params", f"This machine is no node of {asked.gateway!r}.")
-
-    def views(self) -> list[GatewayView]:
-        """Return none."""
-        return []
-
-
-class Adopting(Protocol):
-    """Follows what other servers have started (`adoption.Adoption`)."""
-
-    async def adopt(self, node: str, *, ended: bool, by: Owner) -> list[str]:
-        """Follow what runs on a node, with `ended` also what has run.
-
-        Return the ids of what was not known here.
-        """
+_WORDS = {one.request: one.name for one in OPERATIONS}
 
 
 class Nodes:
@@ -113,16 +65,17 @@ class Nodes:
         declared: What is declared of them.
         routes: What reaches them.
         keys: What machines show that connect as nodes by themselves.
-        gateways: The servers that this machine has joined; `app` sets it.
+        changes: Carries changes out while it is open.
     """
 
     def __init__(
         self,
         files: NodeFiles,
-        routes: NodeRoutes,
+        routes: FleetRoutes,
         places: Places,
         *,
-        adoption: Adopting,
+        gateways: JoinedGateways,
+        adoption: Adoption,
         events: EventPublisher,
     ) -> None:
         self.routes = routes
@@ -134,23 +87,8 @@ class Nodes:
         self._changing = self.declared.changing
         self._keep = self.declared.keep
         self.keys = NodeKeys(self.declared)
-        self.gateways: Gateways = NoGateways()
-        self._changes = NodeChanges()
-
-    async def __aenter__(self) -> Self:
-        """Take over what was declared earlier.
-
-        The nodes themselves are reached by the backends that were made for it.
-        """
-        await self.declared.open()
-        await self._changes.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Cancel changes that are being carried out; the nodes stay what they are."""
-        await self._changes.__aexit__(kind, error, trace)
+        self._gateways = gateways
+        self.changes = NodeChanges()
 
     async def answer(self, asked: NodeRequest, by: Owner) -> NodeList:
         """Do what a caller asks and return all nodes, and what of the caller's waits for a place.
@@ -164,7 +102,7 @@ class Nodes:
         """
         outcome = NOTHING
         if not isinstance(asked, NodesRequest):
-            outcome = await self._changes.carry_out(partial(self._change_audited, asked, by))
+            outcome = await self.changes.carry_out(partial(self._change_audited, asked, by))
         waiting, unfit = self._places.waiting(by.principal)
         rooms = {room.node.name: room for room in self._places.rooms()}
         return NodeList(
@@ -175,7 +113,7 @@ class Nodes:
             local=_room(rooms[LOCAL], self._entries.get(LOCAL)),
             waiting=waiting,
             unfit=unfit,
-            gateways=self.gateways.views(),
+            gateways=self._gateways.views(),
             invitation=outcome.invitation,
             adopted=outcome.adopted,
         )
@@ -205,9 +143,9 @@ class Nodes:
                     )
                 return ChangeOutcome(adopted=await self._adoption.adopt(asked.name, ended=asked.ended, by=by))
             case NodeJoin():
-                await self.gateways.join(asked)
+                await self._gateways.join(asked)
             case NodeLeave():
-                await self.gateways.leave(asked)
+                await self._gateways.leave(asked)
             case NodeAdd():
                 await self.add(asked)
             case NodeDrain():

@@ -16,21 +16,21 @@ from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
 from outlive.core.needs import Amounts
 from outlive.discovery.server_lock import ServerLock
-from outlive.engine.machines.nodes import Nodes, NoGateways
-from outlive.engine.machines.routes import NoRoutes
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.execution import engine_and_routing
 from outlive.extensions.fleet.backend import RemoteBackend
+from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.nodes import Nodes
+from outlive.extensions.fleet.operations import NodeAdd, NodeJoin, NodeRemoval, NodeRequest
 from outlive.extensions.fleet.part import FleetPart
+from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.extensions.server_part import Given
-from outlive.operations.nodes import NodeAdd, NodeJoin, NodeRemoval, NodeRequest
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
-from outlive.store.machines.node_files import NodeEntry, NodeFiles
 from tests.engine.engines import ME
-from tests.engine.test_found_nodes import NothingToAdopt
+from tests.extensions.fleet.test_found_nodes import NoGateways, NothingToAdopt
 from tests.keeper.house import House
 from tests.support.processes import poll_until
 
@@ -49,12 +49,16 @@ class _Held:
         await self.may_go_on.wait()
 
 
-class _Routes(NoRoutes):
+class _Routes(FleetRoutes):
     """Takes its time to reach a node."""
 
     def __init__(self, held: _Held) -> None:
         self.held = held
         self.reached: dict[str, NodeEntry] = {}
+
+    @property
+    def declared(self) -> dict[str, str]:
+        return {}
 
     def check(self, entry: NodeEntry) -> NodeEntry:
         if entry.url == "none":
@@ -101,8 +105,9 @@ class _Made:
         events = EventPublisher()
         events.subscribe(self._note, kinds={AuditEvent})
         places = Places(StaticPlacement([FleetNode(name=LOCAL, capacity=Amounts())]))
-        self.nodes = Nodes(self.files, self.routes, places, adoption=NothingToAdopt(), events=events)
-        self.nodes.gateways = self.gateways
+        self.nodes = Nodes(
+            self.files, self.routes, places, gateways=self.gateways, adoption=NothingToAdopt(), events=events
+        )
 
     def _note(self, event: Event) -> None:
         assert isinstance(event, AuditEvent)
@@ -124,7 +129,7 @@ class _Made:
 
 async def test_what_changes_nodes_goes_on_when_its_caller_hangs_up(tmp_path: Path) -> None:
     made = _Made(tmp_path)
-    async with made.nodes:
+    async with made.nodes.changes:
         await made.hang_up_in_the_middle(_ADDED)
         assert list(made.routes.reached) == ["far"]
         assert [one.name for one in await asyncio.to_thread(made.files.read)] == ["far"]
@@ -141,7 +146,7 @@ async def test_a_change_that_fails_is_told_and_ends_nothing_else(tmp_path: Path)
     made.held.may_go_on.set()
     with pytest.raises(BackendUnavailable):
         await made.nodes.answer(_ADDED, by=ME)
-    async with made.nodes:
+    async with made.nodes.changes:
         with pytest.raises(InvalidRequest):
             await made.nodes.answer(NodeAdd(name="far", url="none"), by=ME)
         with pytest.raises(ZeroDivisionError):
@@ -172,19 +177,27 @@ async def test_a_node_that_could_not_be_opened_is_opened_when_it_is_added_again(
 
     monkeypatch.setattr(RemoteBackend, "open", fails_once)
     layout = own_house.layout
-    settings = resolve({"state_dir": layout.root}, {}, working_folder="/").settings
+    settings = (await asyncio.to_thread(resolve, {"state_dir": layout.root}, {}, working_folder="/")).settings
     given = Given(
         settings=settings, layout=layout, working_folder="/", own_files=(), ports={}, environ=os.environ
     )
     part = await asyncio.to_thread(FleetPart, given)
     make = partial(engine_and_routing, given, redactor=Redactor(), parts=[part])
     engine, part._routes.routing = await asyncio.to_thread(make)
+    nodes = Nodes(
+        NodeFiles(layout),
+        part._routes,
+        engine.places,
+        gateways=NoGateways(),
+        adoption=NothingToAdopt(),
+        events=engine.events,
+    )
     with ServerLock(layout):
-        async with engine:
+        async with engine, nodes.changes:
             with pytest.raises(OSError, match="Input/output"):
-                await engine.nodes.answer(_ADDED, by=ME)
-            listed = await engine.nodes.answer(_ADDED, by=ME)
+                await nodes.answer(_ADDED, by=ME)
+            listed = await nodes.answer(_ADDED, by=ME)
             assert [one.name for one in listed.nodes] == ["far"]
-            listed = await engine.nodes.answer(NodeRemoval(name="far"), by=ME)
+            listed = await nodes.answer(NodeRemoval(name="far"), by=ME)
             assert listed.nodes == []
     assert len(opened) == 2

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles
 from outlive.kernel.server_marks import is_server_wanted
-from outlive.store.machines.gateway_files import GatewayEntry, GatewayFiles
 
 _ENTRY = GatewayEntry(
     name="gateway.example",

@@ -1,1 +1,0 @@
-"""What is kept of other machines: the nodes of this server, and the servers that this machine has joined."""

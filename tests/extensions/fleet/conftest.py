@@ -1,0 +1,5 @@
+"""Fixtures of the fleet's tests."""
+
+from tests.engine.conftest import engine, shared_house
+
+__all__ = ["engine", "shared_house"]
