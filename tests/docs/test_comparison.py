@@ -11,7 +11,11 @@ from tests.promises import PROMISES
 _CELLS = list(cells())
 _TRIALS = {
     name
-    for place in ("comparison/test_*.py", "docker/test_docker_alone.py", "hosts/test_codex_exec_server.py")
+    for place in (
+        "comparison/test_*.py",
+        "extensions/docker/test_docker_alone.py",
+        "extensions/hosts/test_codex_exec_server.py",
+    )
     for path in (ROOT / "tests").glob(place)
     for name in re.findall(r"^(?:async )?def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 }

@@ -1,7 +1,7 @@
 """What the marks in the state folder say about its server: whether one is wanted, was stopped in order, or
 belongs to a unit.
 
-Read by the guardian, which starts a wanted server again; written by the server (`store.service_files`,
+Read by the guardian, which starts a wanted server again; written by the server (`extensions.services`,
 `discovery.ownership`).
 """
 

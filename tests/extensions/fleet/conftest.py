@@ -1,5 +1,3 @@
 """Fixtures of the fleet's tests."""
 
 from tests.engine.conftest import engine, shared_house
-
-__all__ = ["engine", "shared_house"]
