@@ -35,7 +35,9 @@ class Environment:
         self._checked(sys.executable, *words, "--no-build-isolation", "--disable-pip-version-check", project)
 
     def run(self, *words: str | Path, code: int = 0, cwd: str | Path = "/", timeout_s: float = 110) -> str:
-        """Return what a command of the environment's Python prints, which has to exit with `code`."""
+        """Return what a command of the environment's Python prints; it has to exit with `code`, and of one
+        that is not 0 what it says on stderr is returned.
+        """
         return self._checked(self.python, *words, code=code, cwd=cwd, timeout_s=timeout_s)
 
     def outlive(self, *words: str, code: int = 0) -> str:
@@ -58,4 +60,4 @@ class Environment:
         assert done.returncode == code, (
             f"{words}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
         )
-        return done.stdout
+        return done.stdout if code == 0 else done.stderr

@@ -1,6 +1,8 @@
 """examples/extension, one file in a package of its own, installed beside outlive as a user would."""
 
 import json
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,8 +39,9 @@ def test_its_verb_stands_on_the_help_page_under_its_title(toy: Environment) -> N
 
 
 def test_commands_run_in_its_place_and_are_found_again(toy: Environment) -> None:
-    assert toy.outlive("run", "--backend", "nice", "--", "nice") == "10\n"
-    assert toy.outlive("run", "--", "nice") == "0\n"
+    own = os.nice(0)
+    assert toy.outlive("run", "--backend", "nice", "--", "nice") == f"{max(own, 10)}\n"
+    assert toy.outlive("run", "--", "nice") == f"{own}\n"
     toy.outlive("run", "-d", "--backend", "nice", "--name", "long", "--", "sleep", "60")
     toy.outlive("stop-server")
     shown = json.loads(toy.outlive("inspect", "long", "--json"))
@@ -57,3 +60,28 @@ def test_a_place_without_its_extension_is_none(toy: Environment, tmp_path: Path)
     plain.outlive("echo", "hi", code=2)
     plain.outlive("stop", "left")
     plain.outlive("stop-server")
+
+
+def test_what_there_is_already_is_not_replaced(tmp_path: Path) -> None:
+    """A second package that means well, or not: the server says what is wrong and does not start."""
+    project = tmp_path / "second"
+    shutil.copytree(ROOT / "examples" / "extension", project)
+    text = (project / "outlive_toy.py").read_text().replace('reads("echo"', 'reads("execute"')
+    (project / "outlive_toy.py").write_text(text)
+    environment = Environment(tmp_path / "venv")
+    environment.install(project)
+    code = "from outlive.operations.table import all_operations\nall_operations()"
+    assert "'execute', which there is already" in environment.run("-c", code, code=1)
+
+
+def test_an_extension_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    """Verbs that need none of it work."""
+    project = tmp_path / "broken"
+    shutil.copytree(ROOT / "examples" / "extension", project)
+    (project / "outlive_toy.py").write_text("import a_package_that_nobody_has\n")
+    environment = Environment(tmp_path / "venv")
+    environment.install(project)
+    for words in (["--help"], ["serve"]):
+        assert "No module named 'a_package_that_nobody_has'" in environment.outlive(*words, code=1)
+    assert environment.outlive("--version").startswith("outlive ")
+    environment.outlive("doctor", "--help")

@@ -30,7 +30,7 @@ from outlive.config.options import (
 from outlive.config.placement_settings import PlacementSettings
 from outlive.config.policy_settings import PolicySettings, SandboxOptions
 from outlive.core.values import dataclass, field, fields
-from outlive.extensions.contract import extensions, load
+from outlive.extensions.contract import check_new, extensions, load
 from outlive.operations.tool_sets import listed_tool_sets
 
 _T = TypeVar("_T")
@@ -212,13 +212,19 @@ def _tables() -> tuple[type, ...]:
 
 @functools.cache
 def all_options() -> tuple[Option, ...]:
-    """Return every option in the order of the declarations, which is that of the documentation."""
-    return tuple(
-        Option(name=entry.name, **entry.metadata)
-        for table in _tables()
-        for entry in fields(table)
-        if entry.metadata
-    )
+    """Return every option in the order of the declarations, which is that of the documentation.
+
+    Raises:
+        ConfigInvalid: An extension has an option of a name that there is already.
+    """
+    found: dict[str, Option] = {}
+    for table in _tables():
+        declared = {
+            entry.name: Option(name=entry.name, **entry.metadata) for entry in fields(table) if entry.metadata
+        }
+        check_new(declared, found, kind="option")
+        found |= declared
+    return tuple(found.values())
 
 
 def settings_of(values: Mapping[str, object]) -> Settings:

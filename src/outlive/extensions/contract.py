@@ -13,7 +13,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from outlive.core.errors import ConfigInvalid
@@ -108,6 +108,20 @@ def load(where: str) -> Any:  # noqa: ANN401 -- each kind of thing has a type of
             f"The extension at {where} cannot be loaded: {error}.",
             hint="Upgrade the package that it is from, or uninstall it.",
         ) from error
+
+
+def check_new(names: Iterable[str], known: Container[str], *, kind: str) -> None:
+    """Let the names pass that an extension brings.
+
+    Raises:
+        ConfigInvalid: One of them is known already.
+    """
+    if twice := [name for name in names if name in known]:
+        raise ConfigInvalid(
+            "config_invalid",
+            f"An extension declares the {kind} {twice[0]!r}, which there is already.",
+            hint="Uninstall the package that was installed last.",
+        )
 
 
 def _installed() -> Iterator[str]:

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from outlive.extensions.contract import extensions, load
+from outlive.extensions.contract import check_new, extensions, load
 from outlive.operations.answers import (
     ClosedTerminal,
     DiskRequest,
@@ -146,6 +146,14 @@ OPERATIONS: Mapping[str, Operation] = MappingProxyType({one.name: one for one in
 
 @functools.cache
 def all_operations() -> Mapping[str, Operation]:
-    """Return the operations with those of extensions, whose modules are imported now."""
-    added = (load(one.operations) for one in extensions() if one.operations)
-    return MappingProxyType({**OPERATIONS, **{one.name: one for declared in added for one in declared}})
+    """Return the operations with those of extensions, whose modules are imported now.
+
+    Raises:
+        ConfigInvalid: An extension has an operation of a name that there is already.
+    """
+    found = dict(OPERATIONS)
+    for added in (load(one.operations) for one in extensions() if one.operations):
+        declared = {one.name: one for one in added}
+        check_new(declared, found, kind="operation")
+        found |= declared
+    return MappingProxyType(found)
