@@ -31,15 +31,14 @@ from outlive.extensions.server_part import Built, Given, ServerPart
 from outlive.frontends.jsonrpc.door import PATH as JSONRPC_PATH
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
 from outlive.frontends.mcp.http.door import PATHS as MCP_PATHS
-from outlive.frontends.mcp.http.door import McpHttpFrontend, send_rpc_error
+from outlive.frontends.mcp.http.door import McpHttpFrontend, McpService, send_rpc_error
 from outlive.frontends.rest.door import PATH as REST_PATH
-from outlive.frontends.rest.door import PROBE_PATHS, RestFrontend, found_so_far
+from outlive.frontends.rest.door import PROBE_PATHS, LoadedRest, RestFrontend, found_so_far
 from outlive.frontends.rest.door import dialect as rest_dialect
 from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.frontends.web.door import WebFrontend
-from outlive.late_services import mcp_service, rest_service
 from outlive.observability.audit import AuditLog
 from outlive.observability.audit_entries import audited_kinds
 from outlive.observability.exposition import CONTENT_TYPE, render
@@ -121,7 +120,7 @@ class Application:
         self._metrics = metrics = Metrics()
         self._take = counting(settings.max_request_rate)
         self.terminals = terminals = terminals_of(engine, max_output_bytes=settings.max_output_bytes)
-        operations = Operations(engine, TerminalCalls(terminals, wait_s=settings.wait_s))
+        self._operations = operations = Operations(engine, TerminalCalls(terminals, wait_s=settings.wait_s))
         self._jsonrpc = JsonRpcFrontend(
             engine,
             settings,
@@ -130,9 +129,9 @@ class Application:
             operations=operations,
         )
         self._terminal = TerminalFrontend(engine, take=self._take)
-        self._mcp = McpHttpFrontend(lambda: mcp_service(engine, terminals, layout, settings))
+        self._mcp = McpHttpFrontend(self._mcp_service)
         self._rest = RestFrontend(
-            lambda: rest_service(engine, operations, settings),
+            self._rest_service,
             engine.health.check,
             functools.partial(found_so_far, engine),
         )
@@ -194,6 +193,21 @@ class Application:
             open_paths=frozenset({HEALTH_PATH}),
             answer=AuditedErrors(dialects, self._engine.events.publish),
         )
+
+    def _mcp_service(self) -> McpService:
+        """Build the MCP service, at the first MCP request."""
+        # Start-up time: a quarter of the whole start, which only MCP callers have to wait for.
+        from outlive.frontends.mcp.http.endpoint import McpEndpoint  # noqa: PLC0415
+        from outlive.frontends.mcp.tools.toolbox import Toolbox  # noqa: PLC0415
+
+        tools = Toolbox(self._engine, self._settings, self.terminals)
+        return McpEndpoint(tools, self._layout, max_message_bytes=self._settings.max_message_bytes)
+
+    def _rest_service(self) -> LoadedRest:
+        """Build the REST service, at the first REST request."""
+        from outlive.frontends.rest.service import RestService  # noqa: PLC0415 -- most servers have none
+
+        return RestService(self._engine, self._settings, self._operations)
 
     def _all_routes(self) -> list[BaseRoute]:
         return [
