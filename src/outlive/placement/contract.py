@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from outlive.core.needs import Amounts
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.leases import FoundNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNode:
+    """A node that has said where its server is, and with which token this one may use it."""
+
+    name: str
+    url: str
+    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 from outlive.extensions.fleet.nodes import Nodes
 from outlive.extensions.fleet.operations import GatewayView, NodeAdd
 from outlive.extensions.fleet.routes import FleetRoutes
+from outlive.placement.contract import FoundNode
 from outlive.placement.fleet import FleetNode
-from outlive.placement.leases import FoundNode
 from outlive.placement.static import StaticPlacement
 
 

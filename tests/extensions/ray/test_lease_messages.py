@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from outlive.core.needs import Amounts
 from outlive.extensions.ray.lease_messages import DriverMessage, decode_message, decode_order, line
-from outlive.placement.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
 
 _TEXTS = st.text(max_size=20)
 _AMOUNTS = st.builds(Amounts, cpu_milli=st.integers(0, 2**40), memory_bytes=st.integers(0, 2**60))

@@ -8,10 +8,10 @@ import sys
 import uvloop
 
 from outlive.core.needs import Amounts
+from outlive.extensions.ray.leased import LeasedPlacement
+from outlive.extensions.ray.leases import LeaseOrder, LeaseReport, LeasingNode
 from outlive.extensions.ray.ray_placement import RayDriver
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.leased import LeasedPlacement
-from outlive.placement.leases import LeaseOrder, LeaseReport, LeasingNode
 
 _ORDER = LeaseOrder(number=1, process_id="p1", node="n1", amounts=Amounts.of(cpu=1))
 

@@ -10,8 +10,7 @@ from outlive.core.values import replace
 from outlive.extensions.fleet.node_files import NodeEntry
 from outlive.extensions.fleet.nodes import Nodes
 from outlive.extensions.fleet.operations import NODE_NAME
-from outlive.placement.contract import Placement
-from outlive.placement.leases import FoundNode
+from outlive.placement.contract import FoundNode, Placement
 
 _logger = logging.getLogger(__name__)
 _NAME = re.compile(NODE_NAME.removesuffix("$"))  # matched as a whole: "$" would let a line's end pass

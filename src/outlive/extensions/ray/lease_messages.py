@@ -5,7 +5,8 @@ other. Pure.
 import msgspec
 
 from outlive.core.documents import checked_json
-from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport
+from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport
+from outlive.placement.contract import FoundNode
 
 
 class DriverMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

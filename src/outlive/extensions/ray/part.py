@@ -2,11 +2,11 @@
 
 from outlive.core.location import LOCAL
 from outlive.core.needs import Amounts
+from outlive.extensions.ray.leased import LeasedPlacement
 from outlive.extensions.ray.options import RayOptions
 from outlive.extensions.server_part import ServerPart
 from outlive.kernel.folder_identity import claim_folder
 from outlive.placement.fleet import FleetNode
-from outlive.placement.leased import LeasedPlacement
 
 
 class RayPart(ServerPart):

@@ -2,7 +2,7 @@
 
 A driver of Ray blocks while Ray's control server is away, and its process exits after a minute of that. This
 process does neither: it starts `driver`, passes orders on, and starts another one when it ends.
-What is decided is in `placement.leased`.
+What is decided is in `leased`.
 """
 
 import asyncio
@@ -16,8 +16,9 @@ from importlib.util import find_spec
 
 from outlive.core.errors import ConfigInvalid
 from outlive.extensions.ray.lease_messages import decode_message, line
-from outlive.placement.leased import LeasedPlacement
-from outlive.placement.leases import FoundNode, LeaseOrder
+from outlive.extensions.ray.leased import LeasedPlacement
+from outlive.extensions.ray.leases import LeaseOrder
+from outlive.placement.contract import FoundNode
 
 _logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from outlive.config.options import is_loopback
 from outlive.extensions.ray.driver.leases import name_of
 from outlive.extensions.ray.driver.node_host import NodeHost
-from outlive.placement.leases import FoundNode
+from outlive.placement.contract import FoundNode
 
 # So often a node is asked again: its server may have died, have another address by now, or have been
 # installed at last.

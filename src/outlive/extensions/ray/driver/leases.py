@@ -28,7 +28,7 @@ from ray.util.placement_group import (
 
 from outlive.core.needs import THOUSANDTHS, Amounts
 from outlive.extensions.ray.driver.lease_keys import LeaseKey, read_keys
-from outlive.placement.leases import LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.extensions.ray.leases import LeaseOrder, LeaseReport, LeasingNode, SeenLease
 
 NAMESPACE = "outlive"
 _NODE_ID = "ray.io/node-id"  # a label that Ray gives each node

@@ -15,10 +15,10 @@ from typing import Protocol
 
 from outlive.core.needs import Amounts
 from outlive.core.values import dataclass
-from outlive.placement.contract import NodeRoom, PlacementListener
+from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport
+from outlive.extensions.ray.reported_fleet import ReportedFleet
+from outlive.placement.contract import FoundNode, NodeRoom, PlacementListener
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport
-from outlive.placement.reported_fleet import ReportedFleet
 from outlive.placement.waiting_line import WaitingLine
 
 # What is being given back counts until that is answered, under a name that is no process id.

@@ -2,7 +2,7 @@
 
 Pure.
 
-A lease is a place on a node under a process's id. Over a wire it is said by the extension.
+A lease is a place on a node under a process's id. Over a wire it is said in `lease_messages`.
 """
 
 from collections.abc import Mapping
@@ -53,15 +53,6 @@ class SeenLease:
     process_id: str
     node: str
     is_ours: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundNode:
-    """A node that has said where its server is, and with which token this one may use it."""
-
-    name: str
-    url: str
-    token: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from outlive.core.needs import Amounts
 from outlive.core.values import replace
+from outlive.extensions.ray.leases import LeaseReport, LeasingNode
 from outlive.placement.contract import NodeRoom
 from outlive.placement.fleet import Demand, FleetNode, FleetRooms
-from outlive.placement.leases import LeaseReport, LeasingNode
 
 # In the fleet also counts what no command of ours has: under names that are no process ids.
 _OTHERS = "others\0"

@@ -12,9 +12,10 @@ from outlive.core.errors import LimitExceeded, StartFailed
 from outlive.core.lifecycle import Cause, State
 from outlive.core.needs import Amounts, Needs
 from outlive.engine import Engine, Process
+from outlive.extensions.ray.leased import LeasedPlacement
+from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode
+from outlive.placement.contract import FoundNode
 from outlive.placement.fleet import FleetNode
-from outlive.placement.leased import LeasedPlacement
-from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode
 from tests.engine.engines import ME, an_engine
 from tests.keeper.house import House
 from tests.support.processes import Gate, poll_until

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from outlive.core.needs import Amounts
+from outlive.extensions.ray.leased import LeasedPlacement
+from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.placement.contract import FoundNode
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.leased import LeasedPlacement
-from outlive.placement.leases import FoundNode, LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
 
 _LOCAL = FleetNode(name="local", capacity=Amounts())
 
