@@ -45,6 +45,7 @@ from outlive.observability.exposition import CONTENT_TYPE, render
 from outlive.observability.families import Family, families
 from outlive.observability.metrics import LiveView, Metrics, counted_kinds
 from outlive.observability.process_log import ProcessLog, logged_kinds
+from outlive.operations.table import all_operations
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
 from outlive.server.access.authenticator import Authenticator, TokenBook
@@ -112,6 +113,7 @@ class Application:
             environ=os.environ,
         )
         self._parts: list[ServerPart] = [load(one.server)(given) for one in extensions() if one.server]
+        all_operations()  # what is wrong with one keeps the server from starting, not its callers from asking
         engine, routing = engine_and_routing(given, redactor=redactor, parts=self._parts)
         self._engine = engine
         engine.reports.show_settings(effective)

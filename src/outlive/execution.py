@@ -20,6 +20,7 @@ from outlive.discovery.machine_capacity import machine_capacity, machine_gpus
 from outlive.discovery.own_kind import own_nice, own_umask
 from outlive.engine import Engine
 from outlive.engine.settings import engine_settings
+from outlive.extensions.contract import check_new
 from outlive.extensions.server_part import Given, ServerPart
 from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
@@ -34,7 +35,7 @@ def engine_and_routing(
     """Return the engine and the places where commands run; neither is open. `parts` are the extensions'.
 
     Raises:
-        ConfigInvalid: Commands that name no place could run nowhere.
+        ConfigInvalid: Commands that name no place could run nowhere, or two places have one name.
     """
 
     def located(process_id: ProcessId) -> Location:
@@ -42,7 +43,11 @@ def engine_and_routing(
 
     settings, layout = given.settings, given.layout
     local = LocalBackend(layout.root, connect_unix=connect_unix, ensure_keeper=ensure_keeper)
-    places = {name: route for part in parts for name, route in part.backends(local).items()}
+    places: dict[str, Route] = {}
+    for part in parts:
+        brought = part.backends(local)
+        check_new(brought, {LOCAL, ANY, *places}, kind="place")
+        places |= brought
     _check_place(settings, places)
     told = engine_settings(
         settings,

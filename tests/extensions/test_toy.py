@@ -62,16 +62,25 @@ def test_a_place_without_its_extension_is_none(toy: Environment, tmp_path: Path)
     plain.outlive("stop-server")
 
 
-def test_what_there_is_already_is_not_replaced(tmp_path: Path) -> None:
-    """A second package that means well, or not: the server says what is wrong and does not start."""
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('reads("echo"', 'reads("execute"', ["serve"]),
+        ('"nice": Route', '"local": Route', ["serve"]),
+        ('Verb("echo"', 'Verb("run"', ["--help"]),
+    ],
+    ids=["operation", "place", "verb"],
+)
+def test_what_there_is_already_is_not_replaced(tmp_path: Path, old: str, new: str, words: list[str]) -> None:
+    """A second package that means well, or not: it is said what is wrong, and the server does not start."""
     project = tmp_path / "second"
     shutil.copytree(ROOT / "examples" / "extension", project)
-    text = (project / "outlive_toy.py").read_text().replace('reads("echo"', 'reads("execute"')
-    (project / "outlive_toy.py").write_text(text)
+    text = (project / "outlive_toy.py").read_text()
+    assert text.count(old) == 1
+    (project / "outlive_toy.py").write_text(text.replace(old, new))
     environment = Environment(tmp_path / "venv")
     environment.install(project)
-    code = "from outlive.operations.table import all_operations\nall_operations()"
-    assert "'execute', which there is already" in environment.run("-c", code, code=1)
+    assert "which there is already" in environment.outlive(*words, code=1)
 
 
 def test_an_extension_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outlive.cli.parameters import STATE_DIR, Action, Parameter, option, switch
-from outlive.extensions.contract import extensions, load
+from outlive.extensions.contract import check_new, extensions, load
 
 NAME = "outlive"
 
@@ -343,15 +343,18 @@ def program() -> Group:
     """Return the program with the verbs of extensions, each behind those of its title on the help page.
 
     Raises:
-        ConfigInvalid: An extension cannot be imported.
+        ConfigInvalid: An extension cannot be imported, or has a verb that there is already.
     """
     added = [load(one.verbs) for one in extensions() if one.verbs]
     topics = dict(PROGRAM.topics)
+    found: dict[str, Verb | Group] = {one.name: one for one in PROGRAM.verbs}
     for titled in added:
         for title, verbs in titled.items():
-            topics[title] = " ".join([*filter(None, [topics.get(title)]), *(one.name for one in verbs)])
-    verbs = (one for titled in added for verbs in titled.values() for one in verbs)
-    return PROGRAM._replace(verbs=(*PROGRAM.verbs, *verbs), topics=tuple(topics.items()))
+            names = [one.name for one in verbs]
+            check_new(names, found, kind="verb")
+            found |= zip(names, verbs, strict=True)
+            topics[title] = " ".join([*filter(None, [topics.get(title)]), *names])
+    return PROGRAM._replace(verbs=tuple(found.values()), topics=tuple(topics.items()))
 
 
 _HOST = option(
