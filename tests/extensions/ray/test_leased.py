@@ -240,6 +240,43 @@ def test_what_its_node_has_not_started_gives_its_lease_back_and_is_next() -> Non
     assert server.given == {"1": "n1"}
 
 
+def test_a_node_that_refuses_again_and_again_is_asked_less_often_until_it_leases() -> None:
+    """What is first of all goes to the next room elsewhere, instead of waiting for a machine that hangs."""
+    cluster = _Cluster({"n1": 2, "n2": 2})
+    cluster.leases = {"x": ("b", "n2", 2)}  # another server's
+    server = _Server("a", cluster)
+    server.report()
+    server.placement.acquire("1", _cpus(1))
+    asked = []
+    for report in range(20):
+        if server.orders:
+            (order,) = server.orders
+            server.orders.clear()
+            asked.append(report)
+            assert order.node == "n1", "no other one has room"
+            server.placement.answered(LeaseAnswer(number=order.number, is_done=False, reason="no answer"))
+        server.report()
+    assert asked == [0, 1, 3, 7, 15]
+    del cluster.leases["x"]
+    server.report()
+    assert [one.node for one in server.orders] == ["n2"], "it does not wait for the node that refuses"
+    server.carry_out()
+    assert server.given == {"1": "n2"}
+    for _ in range(8):
+        server.report()
+    server.placement.acquire("2", _cpus(2))
+    server.carry_out()
+    assert server.given["2"] == "n1"
+    server.placement.release("2")
+    server.carry_out()
+    server.placement.acquire("3", _cpus(2))
+    (order,) = server.orders
+    server.orders.clear()
+    server.placement.answered(LeaseAnswer(number=order.number, is_done=False, reason="no answer"))
+    server.report()
+    assert [one.node for one in server.orders] == ["n1"], "it has leased since: once more is no row"
+
+
 def test_what_could_not_be_given_back_is_given_back_later_also_where_another_server_has_leased_it() -> None:
     cluster = _Cluster({"n1": 1})
     gone = _Server("gone", cluster)

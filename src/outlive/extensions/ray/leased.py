@@ -240,6 +240,7 @@ class LeasedPlacement:
             return
         if answer.is_done:
             claim.node = order.node
+            self.nodes.leased(order.node)
             if self._listener is not None:  # else `acquire` returns it, which is asked again
                 self._listener.granted(order.process_id, order.node)
             return

@@ -12,6 +12,7 @@ from outlive.placement.fleet import Demand, FleetNode, FleetRooms
 
 # In the fleet also counts what no command of ours has: under names that are no process ids.
 _OTHERS = "others\0"
+_MOST_REFUSALS = 4  # that make a difference: then a node sits out 8 reports, a second each
 
 
 class ReportedFleet:
@@ -30,7 +31,8 @@ class ReportedFleet:
         self._described: dict[str, FleetNode] = {}
         self._seen: dict[str, LeasingNode] = {}  # empty while the leasing side is away
         self._others: dict[str, Amounts] = {}  # what others had of each when it was reported
-        self._refusing: set[str] = set()
+        self._refusing: dict[str, int] = {}  # for how many reports more a node takes nothing
+        self._refusals: dict[str, int] = {}  # in a row, without a lease between
         self.fleet.put(own)
 
     def is_there(self, name: str) -> bool:
@@ -53,7 +55,7 @@ class ReportedFleet:
         """
         self._seen = {one.name: one for one in report.nodes}
         self._others = {one.name: one.capacity - one.free for one in report.nodes}
-        self._refusing.clear()
+        self._refusing = {name: left - 1 for name, left in self._refusing.items() if left > 1}
         self.counts = {}
         for lease in report.leases:
             if lease.node in self._seen:
@@ -69,9 +71,20 @@ class ReportedFleet:
             self._apply(name)
 
     def refuse(self, name: str) -> None:
-        """Let a node take nothing until the next report: it was fuller than reported."""
-        self._refusing.add(name)
+        """Let a node take nothing until the next report: it was fuller than reported.
+
+        One that is reported and refuses again and again, while its machine hangs for instance, sits out twice
+        as many reports each time: the answers take seconds, in which what was sent there is passed by
+        what others have room for.
+        """
+        if name not in self._refusing:  # else it is the same moment's
+            row = self._refusals[name] = min(self._refusals.get(name, 0) + 1, _MOST_REFUSALS)
+            self._refusing[name] = 2 ** (row - 1)
         self._apply(name)
+
+    def leased(self, name: str) -> None:
+        """Note that a node has taken a command."""
+        self._refusals.pop(name, None)
 
     def rooms(self) -> list[NodeRoom]:
         """Return the nodes and what is free of them."""
