@@ -19,15 +19,6 @@ EXAMPLES: Mapping[str, Examples] = MappingProxyType(
             ("outlive run --timeout 10m --limit memory=2G -- ./tests", "with bounds"),
         ),
         "attach": (("outlive attach p7", "the keys ctrl-p ctrl-q leave it running again"),),
-        "up": (
-            ("outlive up", "a project's services with their output side by side; Ctrl-C stops them"),
-            ("outlive up -d --timeout 2m", "return when all are ready"),
-            ("outlive up -d web", "one of them, and what it waits for"),
-        ),
-        "down": (
-            ("outlive down", "stop this project's services"),
-            ("outlive down --kill web", "one, at once"),
-        ),
         "ps": (
             ("outlive ps", "what runs"),
             ("outlive ps -a --project", "what has run in this folder's project, too"),
@@ -42,10 +33,6 @@ EXAMPLES: Mapping[str, Examples] = MappingProxyType(
         "search": (
             ("outlive search 'connection refused'", "in what all processes have printed, the newest first"),
             ("outlive search -i --project error", "in this project's, letters in either case"),
-        ),
-        "restart": (
-            ("outlive restart web", "a service, or a process of that name"),
-            ("outlive restart --secret API_KEY p7", "values of secrets are stored nowhere: give them again"),
         ),
         "rerun": (("outlive rerun p7", "beside it, if it still runs"),),
         "ui": (
@@ -139,18 +126,6 @@ EXAMPLES: Mapping[str, Examples] = MappingProxyType(
             ("outlive cp gpu1:/out/model.bin .", ""),
             ("outlive cp p7:log.txt .", "from where p7 runs"),
         ),
-        "node ls": (("outlive node ls", ""),),
-        "node add": (
-            ("outlive node add build https://build.example:8003 --token-file token --label zone=eu", ""),
-        ),
-        "node invite": (("outlive node invite gpu1 --label zone=eu", "shows the code once"),),
-        "node join": (("outlive node join wss://gateway.example:8003", "on gpu1; asks for the code"),),
-        "node leave": (("outlive node leave gateway.example", ""),),
-        "node inspect": (("outlive node inspect build", ""),),
-        "node drain": (("outlive node drain build", "before its machine is shut down"),),
-        "node adopt": (("outlive node adopt gpu1 --ended", ""),),
-        "node resume": (("outlive node resume build", ""),),
-        "node rm": (("outlive node rm build", ""),),
         "audit verify": (("outlive audit verify", ""),),
         "audit show": (("outlive audit show", ""),),
         "audit begin": (("outlive audit begin", ""),),

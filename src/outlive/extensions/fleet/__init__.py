@@ -14,32 +14,66 @@ VERBS = {
             "node",
             "Look after the machines that commands run on.",
             (
-                Verb("ls", "List machines, and what is free there.", f"{_VERBS}:ls"),
-                Verb("add", "Run commands on another server from now on.", f"{_VERBS}:add"),
-                Verb("inspect", "Show all that is known of one.", f"{_VERBS}:inspect"),
+                Verb(
+                    "ls", "List machines, and what is free there.", f"{_VERBS}:ls", (("outlive node ls", ""),)
+                ),
+                Verb(
+                    "add",
+                    "Run commands on another server from now on.",
+                    f"{_VERBS}:add",
+                    (
+                        (
+                            (
+                                "outlive node add build https://build.example:8003 --token-file token "
+                                "--label zone=eu"
+                            ),
+                            "",
+                        ),
+                    ),
+                ),
+                Verb(
+                    "inspect",
+                    "Show all that is known of one.",
+                    f"{_VERBS}:inspect",
+                    (("outlive node inspect build", ""),),
+                ),
                 Verb(
                     "drain",
                     "Place no more commands on one. What runs there goes on.",
                     f"{_VERBS}:drain",
+                    (("outlive node drain build", "before its machine is shut down"),),
                 ),
-                Verb("resume", "Place commands on a drained one again.", f"{_VERBS}:resume"),
+                Verb(
+                    "resume",
+                    "Place commands on a drained one again.",
+                    f"{_VERBS}:resume",
+                    (("outlive node resume build", ""),),
+                ),
                 Verb(
                     "adopt",
                     "Follow what other servers have started on one, as if this one had.",
                     f"{_VERBS}:adopt",
+                    (("outlive node adopt gpu1 --ended", ""),),
                 ),
-                Verb("rm", "Forget one that was added.", f"{_VERBS}:rm"),
+                Verb("rm", "Forget one that was added.", f"{_VERBS}:rm", (("outlive node rm build", ""),)),
                 Verb(
                     "invite",
                     "Make a code with which a machine joins by dialling in.",
                     f"{_VERBS}:invite",
+                    (("outlive node invite gpu1 --label zone=eu", "shows the code once"),),
                 ),
                 Verb(
                     "join",
                     "Make this machine a node of a server that has invited it.",
                     f"{_JOINED}:join",
+                    (("outlive node join wss://gateway.example:8003", "on gpu1; asks for the code"),),
                 ),
-                Verb("leave", "Be no node of a server any more.", f"{_JOINED}:leave"),
+                Verb(
+                    "leave",
+                    "Be no node of a server any more.",
+                    f"{_JOINED}:leave",
+                    (("outlive node leave gateway.example", ""),),
+                ),
             ),
         ),
     )

@@ -18,12 +18,32 @@ VERBS = {
                 "under its name."
             ),
             f"{_HERE}.restart:restart",
+            (
+                ("outlive restart web", "a service, or a process of that name"),
+                (
+                    "outlive restart --secret API_KEY p7",
+                    "values of secrets are stored nowhere: give them again",
+                ),
+            ),
         ),
         Verb(
             "up",
             "Run a project's services. With -d it returns when they are ready.",
             f"{_HERE}.up:up",
+            (
+                ("outlive up", "a project's services with their output side by side; Ctrl-C stops them"),
+                ("outlive up -d --timeout 2m", "return when all are ready"),
+                ("outlive up -d web", "one of them, and what it waits for"),
+            ),
         ),
-        Verb("down", "Stop a project's services.", f"{_HERE}.down:down"),
+        Verb(
+            "down",
+            "Stop a project's services.",
+            f"{_HERE}.down:down",
+            (
+                ("outlive down", "stop this project's services"),
+                ("outlive down --kill web", "one, at once"),
+            ),
+        ),
     )
 }
