@@ -3,7 +3,8 @@
 Built from settings, for `app`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
 from outlive.backends.local import LocalBackend
 from outlive.backends.routing import Route, Routing
@@ -27,6 +28,8 @@ from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 from outlive.policy.redaction import Redactor
+
+_T = TypeVar("_T")
 
 
 def engine_and_routing(
@@ -62,10 +65,10 @@ def engine_and_routing(
     engine = Engine(
         replace(
             told,
-            containers=next((part.containers for part in parts if part.containers is not None), None),
-            notices=next((part.notices for part in parts if part.notices is not None), told.notices),
+            containers=_first(part.containers for part in parts),
+            notices=_first(part.notices for part in parts) or told.notices,
             passes_trace=any(part.passes_trace for part in parts),
-            remote_files=next((part.remote_files for part in parts if part.remote_files is not None), None),
+            remote_files=_first(part.remote_files for part in parts),
             umask=own_umask(),
             nice=own_nice(),
             runner=placed_program(layout),
@@ -79,6 +82,11 @@ def engine_and_routing(
     return engine, routing
 
 
+def _first(brought: Iterable[_T | None]) -> _T | None:
+    """Return what the first part brings that brings any; a generator asks no part behind it."""
+    return next((one for one in brought if one is not None), None)
+
+
 def _placement(settings: Settings, parts: Sequence[ServerPart], this_machine: FleetNode) -> Placement:
     """Return what gives places out.
 
@@ -87,9 +95,8 @@ def _placement(settings: Settings, parts: Sequence[ServerPart], this_machine: Fl
     """
     if settings.placement == "static":
         return StaticPlacement([this_machine])
-    for part in parts:
-        if (found := part.placement(this_machine)) is not None:
-            return found
+    if (found := _first(part.placement(this_machine) for part in parts)) is not None:
+        return found
     raise ConfigInvalid(
         "config_invalid",
         f"--placement {settings.placement[:40]!r}: no extension gives places out under this name.",

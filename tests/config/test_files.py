@@ -101,7 +101,7 @@ def test_what_a_file_gets_wrong_is_named_with_the_file_and_a_hint(text: str, par
 )
 def test_a_project_may_tighten(user: str, project: str) -> None:
     resolution = resolve({}, _HOME, working_folder="/", files=[_user(user), _project(project)])
-    assert "project" in resolution.sources.values()
+    assert "project" in {one.source for one in resolution.origins.values()}
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_the_defaults_are_those_of_the_documents() -> None:
     assert (settings.output_limit_bytes, settings.max_message_bytes) == (2 << 30, 16 << 20)
     assert not settings.print_json
     assert not settings.stop_processes
-    assert set(resolution.sources.values()) == {"default"}
+    assert {one.source for one in resolution.origins.values()} == {"default"}
 
 
 @pytest.mark.promise("S0.12", "S0.15", "S0.7")
@@ -35,7 +35,7 @@ def test_the_environment_names_of_the_documents_are_read() -> None:
     settings = resolution.settings
     assert (settings.max_connections, settings.max_line_bytes) == (3, 100)
     assert settings.allowed_commands == ("git", "ls")
-    assert resolution.sources["max_connections"] == "environment"
+    assert resolution.origins["max_connections"].source == "environment"
 
 
 def test_a_flag_wins_over_the_environment_and_our_name_over_the_documents() -> None:
@@ -43,7 +43,7 @@ def test_a_flag_wins_over_the_environment_and_our_name_over_the_documents() -> N
     assert resolve({}, environ, working_folder="/").settings.max_connections == 4
     resolution = resolve({"max_connections": "5"}, environ, working_folder="/")
     assert resolution.settings.max_connections == 5
-    assert resolution.sources["max_connections"] == "flag"
+    assert resolution.origins["max_connections"].source == "flag"
 
 
 def test_an_empty_variable_counts_as_unset() -> None:

@@ -15,6 +15,7 @@ project's file may only allow less.
 Files are found and read by `discovery.config_files`; which file wins is decided by `resolution`.
 """
 
+import functools
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, assert_never
@@ -71,9 +72,14 @@ def _parse(file: ConfigFile) -> Mapping[str, object]:
         ) from None
 
 
+@functools.cache
+def _by_key() -> Mapping[str, Option]:
+    return {option.key: option for option in all_options()}
+
+
 def _option(file: ConfigFile, key: str) -> Option:
     """Return the option of a key; hyphens count as underscores, since flags have them."""
-    keys = {option.key: option for option in all_options()}
+    keys = _by_key()
     option = keys.get(key.replace("-", "_"))
     if option is not None:
         return option
@@ -174,11 +180,6 @@ class Resolution:
 
     settings: Settings
     origins: Mapping[str, Origin]
-
-    @property
-    def sources(self) -> dict[str, Source]:
-        """The kind of source of each option."""
-        return {name: origin.source for name, origin in self.origins.items()}
 
 
 HIDDEN = "(hidden)"  # what is shown of a secret; whether there is one, its origin tells

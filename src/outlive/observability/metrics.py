@@ -36,8 +36,6 @@ class LiveView:
     `starts`: commands that this server has started. `states`: living processes by state. The bytes are those
     of living processes so far. `lag_bytes` is the output that was not yet sent to the slowest subscriber.
     `approvals` and `questions`: how many wait for a person. `free_bytes`: of the state folder's disk.
-    `telemetry`: by signal, how much a collector has taken and how much it has not; None where nothing is
-    sent.
     """
 
     starts: int

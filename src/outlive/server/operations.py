@@ -24,7 +24,7 @@ class Operations:
         self._added: dict[str, Carrier] = {}
 
     def add(self, carriers: Mapping[str, Carrier]) -> None:
-        """Have an extension's operations carried out."""
+        """Have an extension's operations carried out; before the first is asked for."""
         self._added.update(carriers)
 
     async def carry_out(self, name: str, request: msgspec.Struct, by: Owner) -> dict[str, object]:
@@ -33,9 +33,7 @@ class Operations:
         Raises:
             OutliveError: What the part of the engine raises that answers.
         """
-        members: dict[str, object] = msgspec.to_builtins(
-            await (self._added.get(name) or self._carriers[name])(request, by)
-        )
+        members: dict[str, object] = msgspec.to_builtins(await self._carriers[name](request, by))
         return members
 
     @cached_property
@@ -51,4 +49,5 @@ class Operations:
             "terminal_resize": terminals.resize,
             "terminal_close": terminals.close,
             **dict.fromkeys(REPORTS, engine.reports.answer),
+            **self._added,
         }

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import functools
-import os
 import shutil
 from typing import Self
 
@@ -20,6 +19,7 @@ from outlive.discovery.keeper import place_runner
 from outlive.engine.commands.resolver import Resolved
 from outlive.extensions.docker.api import DockerSettings, check_host, docker_host
 from outlive.extensions.docker.containers import Containers
+from outlive.extensions.docker.folders import was_used
 from outlive.extensions.docker.options import DockerOptions
 from outlive.extensions.docker.starts import ContainerStarts
 from outlive.extensions.server_part import Built, Given, ServerPart
@@ -92,7 +92,7 @@ class DockerPart(ServerPart):
         """Look for containers that no process uses, and see to those of processes that end."""
         kinds = (ProcessClosed, StartRejected)
         self._unsubscribe = self._engine.events.subscribe(self._remove_own, kinds=kinds)
-        if await asyncio.to_thread(os.path.isdir, self.given.layout.containers):
+        if await asyncio.to_thread(was_used, self.given.layout):
             await self._engine.queries.known()  # none may be taken for one that no process uses
         await self._all.open()
         return self
