@@ -2,7 +2,7 @@
 
 import asyncio
 
-from outlive.extensions.fleet.disk import DiskWorker
+from outlive.extensions.fleet.process import DiskWorker
 
 
 async def test_what_is_noted_while_the_server_ends_is_left_to_the_next_one() -> None:

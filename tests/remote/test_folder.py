@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.layout import Layout
-from outlive.extensions.fleet.journal import NodeJournal, known_nodes
+from outlive.extensions.fleet.processes import NodeJournal, known_nodes
 from outlive.kernel.calls import punch_hole
 from outlive.protocols.frames import IDX, decode_idx
 from outlive.store.output_log import OutputChunk, OutputLog

@@ -25,10 +25,9 @@ from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.core.process import MAX_TAGS
 from outlive.core.spec import Spec
-from outlive.extensions.fleet.follower import NodeFollower
+from outlive.extensions.fleet.follower import NodeFollower, OutputWriter
 from outlive.extensions.fleet.link import NodeLink, Pauses
 from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
-from outlive.extensions.fleet.output_writer import OutputWriter
 from outlive.extensions.fleet.process import RemoteProcess
 from outlive.extensions.fleet.processes import NodeProcesses
 from outlive.kernel.calls import punch_hole

@@ -22,7 +22,7 @@ from outlive.core.controls import (
 from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause
 from outlive.extensions.fleet.processes import NodeProcesses
-from outlive.extensions.fleet.requests import NodeControls, NodeRequests
+from outlive.extensions.fleet.starts import NodeControls, NodeRequests
 from outlive.frontends.jsonrpc.methods import methods
 
 _ID = "01m81ds7h140vms3gn2qew5vw4"

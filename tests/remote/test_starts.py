@@ -24,8 +24,7 @@ from outlive.core.spec import Spec
 from outlive.extensions.fleet.link import NodeLink, Pauses
 from outlive.extensions.fleet.node_client import AsyncFeed, NodeClient
 from outlive.extensions.fleet.processes import NodeProcesses
-from outlive.extensions.fleet.requests import NodeRequests
-from outlive.extensions.fleet.starts import NodeStarts
+from outlive.extensions.fleet.starts import NodeRequests, NodeStarts
 from outlive.kernel.calls import punch_hole
 from outlive.protocols.keeper import encode_spec
 from outlive.store.folder import read_folder

@@ -10,12 +10,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from outlive.core.errors import LimitExceeded
-from outlive.extensions.bridge import requests
-from outlive.extensions.bridge.answers import Success
-from outlive.extensions.bridge.connection import BridgeConnection, Gone, NotSent, Outcome, Silent
+from outlive.extensions.bridge import messages
+from outlive.extensions.bridge.connection import (
+    BridgeConnection,
+    Gone,
+    NotSent,
+    Outcome,
+    Silent,
+    TransportClosed,
+)
+from outlive.extensions.bridge.messages import Success
 from outlive.extensions.bridge.options import BridgeOptions
 from outlive.extensions.bridge.terminal_owners import TerminalOwners
-from outlive.extensions.bridge.transport import TransportClosed
 from outlive.policy.access import Access, Scope
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +78,7 @@ async def _running(extension: BridgeConnection) -> AsyncIterator[None]:
 
 async def _ask(extension: BridgeConnection, request_id: str) -> "asyncio.Future[Outcome]":
     until = asyncio.get_running_loop().time() + 0.3
-    message = requests.execute(request_id, "t", "date")
+    message = messages.execute(request_id, "t", "date")
     return await extension.post("execute", request_id, message, until=until)
 
 

@@ -7,8 +7,18 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from outlive.extensions.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
-from outlive.extensions.bridge.requests import Answer, Ignored, RequestKind, RequestMatcher, Settled
+from outlive.extensions.bridge.messages import (
+    Answer,
+    Broken,
+    Failure,
+    Ignored,
+    Pong,
+    RequestKind,
+    RequestMatcher,
+    Settled,
+    Success,
+    TerminalCreated,
+)
 
 _ASKED: tuple[RequestKind, ...] = ("ping", "create_terminal", "execute", "close_terminal")
 

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlive.core.terminal import ENGINE, TerminalInfo
-from outlive.extensions.bridge import requests
-from outlive.extensions.bridge.answers import (
+from outlive.extensions.bridge import messages
+from outlive.extensions.bridge.messages import (
     MAX_ERROR,
     MAX_ID,
     MAX_NAME,
@@ -47,21 +47,21 @@ def test_requests_are_what_the_document_shows(request_id: str, word: str, other:
     terminal = TerminalInfo(terminal_id=request_id, terminal_name=word, target=ENGINE, state="ready")
     seen = {"terminalId": request_id, "terminalName": word, "path": f"/ws/terminal/{request_id}"}
     for made, kind, data in (
-        (requests.create_terminal(request_id, word), "create_terminal", {"terminalName": word}),
-        (requests.execute(request_id, word, other), "execute", {"command": other, "terminalId": word}),
-        (requests.close_terminal(request_id, word), "close_terminal", {"terminalId": word}),
-        (requests.show_terminal(request_id, terminal), "show_terminal", seen),
-        (requests.terminal_created(request_id, terminal), "terminal_created", seen),
-        (requests.terminals(request_id, [terminal]), "terminals", {"terminals": [seen]}),
-        (requests.terminal_closed(request_id, word), "terminal_closed", {"terminalId": word}),
+        (messages.create_terminal(request_id, word), "create_terminal", {"terminalName": word}),
+        (messages.execute(request_id, word, other), "execute", {"command": other, "terminalId": word}),
+        (messages.close_terminal(request_id, word), "close_terminal", {"terminalId": word}),
+        (messages.show_terminal(request_id, terminal), "show_terminal", seen),
+        (messages.terminal_created(request_id, terminal), "terminal_created", seen),
+        (messages.terminals(request_id, [terminal]), "terminals", {"terminals": [seen]}),
+        (messages.terminal_closed(request_id, word), "terminal_closed", {"terminalId": word}),
         (
-            requests.failed(request_id, word, code="c", hint="h"),
+            messages.failed(request_id, word, code="c", hint="h"),
             "error",
             {"error": word, "code": "c", "hint": "h"},
         ),
     ):
         assert json.loads(made) == {"type": kind, "id": request_id, "data": data}
-    assert json.loads(requests.ping(request_id)) == {"type": "ping", "id": request_id}
+    assert json.loads(messages.ping(request_id)) == {"type": "ping", "id": request_id}
 
 
 @pytest.mark.promise("S3.3")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outlive.core.errors import SLUGS
-from outlive.extensions.bridge import answers, dialler, door, host, requests
+from outlive.extensions.bridge import dialler, door, host, messages
 from outlive.extensions.bridge.options import BridgeOptions
 from tests.attacks.attacking import ask
 from tests.docs.pages import blocks, page, section, table_rows, words
@@ -53,13 +53,13 @@ def test_every_message_is_on_the_page() -> None:
     told |= {name for row in table_rows(part, "message") for name in words(row[0])}
     assert {
         name
-        for name, made in vars(requests).items()
-        if inspect.isfunction(made) and made.__module__ == requests.__name__ and not name.startswith("_")
+        for name, made in vars(messages).items()
+        if inspect.isfunction(made) and inspect.signature(made).return_annotation is bytes
     } - {"failed"} <= told
     heard = {name for row in table_rows(part, "from the extension") for name in words(row[0])}
     assert heard == {"pong", "terminal_created", "success", "error"}
     for kind in heard:
-        assert not isinstance(answers.parse_message(f'{{"type":"{kind}","id":"x"}}'), answers.Unknown)
+        assert not isinstance(messages.parse_message(f'{{"type":"{kind}","id":"x"}}'), messages.Unknown)
 
 
 def test_every_error_of_the_page_exists() -> None:

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.extensions.bridge.connection import BridgeConnection
+from outlive.extensions.bridge.connection import BridgeConnection, TransportClosed
 from outlive.extensions.bridge.options import BridgeOptions
 from outlive.extensions.bridge.terminal_owners import OwnedTerminals, StateFile, TerminalOwners
-from outlive.extensions.bridge.transport import TransportClosed
 from outlive.policy.access import Access, Scope
 
 _ENGINES_ID = "01k9zq3v8d4t6r2m5x7b1n0c9f"

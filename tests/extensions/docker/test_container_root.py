@@ -12,7 +12,7 @@ import pytest
 from outlive.core.errors import InvalidState
 from outlive.core.layout import Layout
 from outlive.extensions.docker import folders
-from outlive.extensions.docker.container_root import open_root
+from outlive.extensions.docker.containers import open_root
 
 _NAME = "outlive-session-a"
 

@@ -72,7 +72,7 @@ async def test_a_daemon_whose_processes_are_not_ours_is_elsewhere(
     def hidden(*_: object, **__: object) -> None:
         raise ProcessLookupError
 
-    monkeypatch.setattr("outlive.extensions.docker.runner_access.RunnerHandle", hidden)
+    monkeypatch.setattr("outlive.extensions.docker.runner.RunnerHandle", hidden)
     with pytest.raises(OutliveError) as caught:
         await site.ready()
     _assert_names_a_node(caught.value, "on another machine, or in a virtual one (Docker Desktop)")
@@ -88,7 +88,7 @@ async def test_a_runtime_that_keeps_sockets_out_is_said(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, hint: str
 ) -> None:
     """As gVisor does: the container runs, and its runner reaches no socket of ours."""
-    monkeypatch.setattr("outlive.extensions.docker.runner_access._LISTENS_S", 0.3)
+    monkeypatch.setattr("outlive.extensions.docker.runner._LISTENS_S", 0.3)
     silent = compile_runner(tmp_path / "silent", "#include <unistd.h>\nint main(void) { for (;;) pause(); }")
     made = site.containers(runner=silent)
     name = await made.remember(site.plan(runtime=runtime))

@@ -270,7 +270,7 @@ async def test_one_that_takes_too_much_memory_at_once_is_said(site: Site, tmp_pa
 async def test_whoever_listens_in_the_runners_place_is_not_believed(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("outlive.extensions.docker.runner_access._LISTENS_S", 0.3)
+    monkeypatch.setattr("outlive.extensions.docker.runner._LISTENS_S", 0.3)
     name = await site.ready()
     path = site.layout.runner_socket(name)
     os.unlink(path)

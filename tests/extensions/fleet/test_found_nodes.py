@@ -18,10 +18,9 @@ from outlive.core.process import Owner
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.extensions.fleet.adoption import Adoption
-from outlive.extensions.fleet.found_nodes import FoundNodes
 from outlive.extensions.fleet.joined.gateways import JoinedGateways
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
-from outlive.extensions.fleet.nodes import Nodes
+from outlive.extensions.fleet.nodes import FoundNodes, Nodes
 from outlive.extensions.fleet.operations import GatewayView, NodeAdd
 from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.placement.contract import FoundNode

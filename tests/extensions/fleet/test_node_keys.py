@@ -16,9 +16,8 @@ from outlive.core.errors import AccessDenied
 from outlive.core.layout import Layout
 from outlive.core.needs import Amounts
 from outlive.engine.processes.places import Places
-from outlive.extensions.fleet.declared_nodes import DeclaredNodes
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
-from outlive.extensions.fleet.node_keys import INVITED_S, NodeKeys
+from outlive.extensions.fleet.node_keys import INVITED_S, DeclaredNodes, NodeKeys
 from outlive.placement.fleet import FleetNode
 from outlive.placement.static import StaticPlacement
 

@@ -5,8 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outlive.core.needs import Amounts
-from outlive.extensions.ray.lease_messages import DriverMessage, decode_message, decode_order, line
-from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder, LeaseReport, LeasingNode, SeenLease
+from outlive.extensions.ray.leases import (
+    DriverMessage,
+    LeaseAnswer,
+    LeaseOrder,
+    LeaseReport,
+    LeasingNode,
+    SeenLease,
+    decode_message,
+    decode_order,
+    line,
+)
 
 _TEXTS = st.text(max_size=20)
 _AMOUNTS = st.builds(Amounts, cpu_milli=st.integers(0, 2**40), memory_bytes=st.integers(0, 2**60))

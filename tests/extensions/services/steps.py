@@ -12,7 +12,7 @@ from outlive.core.layout import Layout
 from outlive.core.process import Owner
 from outlive.engine import Engine, ProcessFilter
 from outlive.engine.queries import Queries
-from outlive.extensions.services.requests import (
+from outlive.extensions.services.operations import (
     DownRequest,
     ServicesRequest,
     ServiceView,

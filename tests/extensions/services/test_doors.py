@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from outlive.client import Client, OutliveError, StackInfo
-from outlive.extensions.services.requests import StackList
+from outlive.extensions.services.operations import StackList
 from tests.docs.wire import Wire
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from outlive.core.errors import ConfigInvalid
 from outlive.core.identity import is_name
 from outlive.extensions.services.declaration import Backoff, ReadyWhen, ServiceRequest
-from outlive.extensions.services.env_file import parse_env_file
-from outlive.extensions.services.procfile import parse_procfile
-from outlive.extensions.services.services_file import parse_services
+from outlive.extensions.services.services_file import parse_env_file, parse_procfile, parse_services
 from outlive.operations.start import LimitsRequest
 
 _WHOLE = """

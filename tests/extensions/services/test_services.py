@@ -16,7 +16,7 @@ import pytest
 from outlive.core.errors import ProcessNotFound
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
-from outlive.extensions.services.requests import (
+from outlive.extensions.services.operations import (
     DownRequest,
     RestartRequest,
     ServicesRequest,

@@ -9,7 +9,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, LimitExceeded
 from outlive.core.process import Owner
-from outlive.extensions.services.requests import (
+from outlive.extensions.services.operations import (
     DownRequest,
     RestartRequest,
     ServicesRequest,

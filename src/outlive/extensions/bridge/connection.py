@@ -4,6 +4,9 @@ closes.
 Nothing of it outlives `run`: a request that still waits then gets the outcome `Gone`, which means that its
 effect is not known. Whether a request may be sent again is decided by `host`; the messages' form belongs to
 `extensions.bridge`.
+
+`BridgeTransport` is the socket, opened by either side. A message may be sent again only if nothing of it was
+written (promise S3.4.once), so `send` reports that exactly.
 """
 
 import asyncio
@@ -12,16 +15,96 @@ import itertools
 import logging
 import secrets
 from collections.abc import Callable, Coroutine
+from typing import Any, Protocol
+
+from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.errors import LimitExceeded
 from outlive.core.values import dataclass
-from outlive.extensions.bridge import requests
-from outlive.extensions.bridge.answers import Broken, Pong, TerminalWanted, Unknown, parse_message
+from outlive.extensions.bridge import messages
+from outlive.extensions.bridge.messages import (
+    Answer,
+    Broken,
+    Ignored,
+    Pong,
+    RequestKind,
+    RequestMatcher,
+    TerminalWanted,
+    Unknown,
+    parse_message,
+)
 from outlive.extensions.bridge.options import BridgeOptions
-from outlive.extensions.bridge.requests import Answer, Ignored, RequestKind, RequestMatcher
-from outlive.extensions.bridge.transport import BridgeTransport, TransportClosed
 from outlive.policy.access import Access
+from outlive.protocols.websocket_frames import text_frame
+from outlive.server.http.websocket_io import EXTENSION
 from outlive.server.limiters import Take
+
+CLOSE_PATIENCE_S = 1.0  # for an extension that does not read: the connection is then cut
+
+
+class TransportClosed(Exception):
+    """The socket was closed before anything of the message was written."""
+
+
+class BridgeTransport(Protocol):
+    """One open WebSocket."""
+
+    async def send(self, message: bytes, written: Callable[[], None]) -> None:
+        """Send one text message (UTF-8), once the send buffer has room.
+
+        Args:
+            message: What is sent.
+            written: Called in the very step in which the message leaves; before that nothing of it has.
+
+        Raises:
+            TransportClosed: Nothing was written.
+
+        Cancellation: safe; the message has left if `written` was called.
+        """
+        ...
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message; None when the socket is closed."""
+        ...
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close it; returns within about a second, whatever the other end does."""
+        ...
+
+
+class AcceptedTransport:
+    """A socket that an extension has opened to this server."""
+
+    def __init__(self, websocket: WebSocket) -> None:
+        self._websocket = websocket
+        raw: dict[str, Any] = (websocket.scope.get("extensions") or {})[EXTENSION]
+        self._writable: asyncio.Event = raw["writable"]
+        self._write: Callable[[bytes], None] = raw["write"]
+
+    async def send(self, message: bytes, written: Callable[[], None]) -> None:
+        """Send one text message."""
+        while not self._writable.is_set():  # another sender may have filled the buffer again
+            await self._writable.wait()
+        try:
+            self._write(text_frame(message))
+        except ConnectionAbortedError:
+            raise TransportClosed from None
+        written()
+
+    async def receive(self) -> str | bytes | None:
+        """Return the next message."""
+        event = await self._websocket.receive()
+        if event["type"] == "websocket.disconnect":
+            return None
+        text: str | None = event.get("text")
+        return event["bytes"] if text is None else text
+
+    async def close(self, code: int, reason: str) -> None:
+        """Close it."""
+        with contextlib.suppress(TimeoutError, RuntimeError, WebSocketDisconnect):  # gone already, or stuck
+            async with asyncio.timeout(CLOSE_PATIENCE_S):
+                await self._websocket.close(code, reason)
+
 
 _logger = logging.getLogger(__name__)
 
@@ -178,7 +261,7 @@ class BridgeConnection:
         request_id = f"ping-{secrets.token_hex(8)}"
         until = loop.time() + patience_s
         with contextlib.suppress(NotSent, LimitExceeded, TimeoutError):
-            pong = await self.post("ping", request_id, requests.ping(request_id), until=until)
+            pong = await self.post("ping", request_id, messages.ping(request_id), until=until)
             async with asyncio.timeout_at(until):
                 if isinstance(await asyncio.shield(pong), Pong):
                     return
@@ -235,7 +318,7 @@ class BridgeConnection:
         while True:
             await asyncio.sleep(self._options.bridge_ping_s)
             request_id = f"ping-{secrets.token_hex(8)}"
-            message = requests.ping(request_id)
+            message = messages.ping(request_id)
             try:
                 until = loop.time() + self._options.bridge_timeout_s
                 outcome = await (await self.post("ping", request_id, message, until=until))
@@ -286,7 +369,7 @@ class BridgeConnection:
             self._complain("unknown type", kind="create_terminal")
         elif len(self._side) >= _MAX_WANTED:
             error = "Too many terminals are being opened."
-            refusal = requests.failed(message.request_id, error, code="rate_limited", hint="Wait for them.")
+            refusal = messages.failed(message.request_id, error, code="rate_limited", hint="Wait for them.")
             if (
                 len(self._side) < 2 * _MAX_WANTED
             ):  # refusals are bounded, too: a flood gets no further answers

@@ -16,7 +16,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 from websockets.protocol import State
 
-from outlive.extensions.bridge.transport import (
+from outlive.extensions.bridge.connection import (
     CLOSE_PATIENCE_S,
     BridgeTransport,
     TransportClosed,

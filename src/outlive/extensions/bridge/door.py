@@ -17,12 +17,10 @@ from starlette.routing import BaseRoute, Match, WebSocketRoute
 from starlette.types import Scope
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from outlive.extensions.bridge.connection import BridgeConnection
-from outlive.extensions.bridge.host import VsCodeTerminals
+from outlive.extensions.bridge.connection import AcceptedTransport, BridgeConnection, BridgeTransport
+from outlive.extensions.bridge.host import OwnExtensions, VsCodeTerminals
 from outlive.extensions.bridge.options import BridgeOptions
-from outlive.extensions.bridge.own import OwnExtensions
 from outlive.extensions.bridge.terminal_owners import StateFile, TerminalOwners
-from outlive.extensions.bridge.transport import AcceptedTransport, BridgeTransport
 from outlive.extensions.server_part import Built, Given, ServerPart
 from outlive.policy.access import Access
 from outlive.policy.access import Scope as AccessScope

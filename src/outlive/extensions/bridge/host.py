@@ -22,7 +22,7 @@ from outlive.core.errors import (
     OutliveError,
     ProcessNotFound,
 )
-from outlive.core.events import AuditEvent
+from outlive.core.events import AuditEvent, Event, ProcessCompleted
 from outlive.core.process import Owner
 from outlive.core.terminal import (
     ENGINE,
@@ -36,8 +36,7 @@ from outlive.core.terminal import (
 )
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal, TerminalHost, Terminals, no_host
-from outlive.extensions.bridge import requests
-from outlive.extensions.bridge.answers import Broken, Failure, Pong, Success, TerminalCreated
+from outlive.extensions.bridge import messages
 from outlive.extensions.bridge.connection import (
     BridgeConnection,
     Gone,
@@ -46,15 +45,115 @@ from outlive.extensions.bridge.connection import (
     Silent,
     new_request_id,
 )
+from outlive.extensions.bridge.messages import (
+    Broken,
+    Failure,
+    Pong,
+    RequestKind,
+    Success,
+    TerminalCreated,
+    TerminalWanted,
+)
 from outlive.extensions.bridge.options import BridgeOptions
-from outlive.extensions.bridge.own import OwnExtensions
-from outlive.extensions.bridge.requests import RequestKind
 from outlive.extensions.bridge.terminal_owners import (
     BridgeTerminal,
     OwnedTerminals,
     StateFile,
     TerminalOwners,
 )
+
+
+class OwnExtensions:
+    """Follows the engine's terminals for every extension of ours that is connected."""
+
+    def __init__(self, engine: Engine, terminals: Terminals) -> None:
+        self._engine = engine
+        self._terminals = terminals
+        self._shown: dict[BridgeConnection, _Shown] = {}
+
+    @contextlib.contextmanager
+    def following(self, extension: BridgeConnection) -> Iterator[None]:
+        """Notify an extension of its principal's terminals while the block runs."""
+        shown = self._shown[extension] = _Shown(extension)
+        forget = self._engine.events.subscribe(shown.note, kinds=(ProcessCompleted,))
+        extension.greet = lambda: self._greet(shown)
+        extension.wanted = lambda wanted: self._open_wanted(shown, wanted)
+        try:
+            yield
+        finally:
+            forget()
+            del self._shown[extension]
+
+    async def open(self, extension: BridgeConnection, wanted: NewTerminal, by: Owner) -> TerminalInfo:
+        """Open a terminal of the engine for a caller and have the extension show it.
+
+        Raises:
+            OutliveError: As in `TerminalHost.create` of the engine's host.
+        """
+        terminal = await self._terminals.host(ENGINE).create(wanted, by)
+        shown = self._shown.get(extension)
+        if shown is not None:
+            shown.ids.add(terminal.terminal_id)
+            await extension.send(messages.show_terminal(new_request_id(), terminal))
+        return terminal
+
+    async def _greet(self, shown: "_Shown") -> None:
+        """Send a new extension the list of its terminals (decision 100)."""
+        by = shown.extension.access.owner("bridge")
+        known: list[TerminalInfo] = []
+        with contextlib.suppress(OutliveError):  # a server whose engine has no terminals: the list is empty
+            known = list(await self._terminals.host(ENGINE).terminals(by))
+        # Terminals that ended while the list was made: their end was not sent, so they must not be in it.
+        known = [one for one in known if one.terminal_id not in shown.missed]
+        shown.missed.clear()
+        shown.is_greeted = True
+        shown.ids.update(one.terminal_id for one in known)
+        await shown.extension.send(messages.terminals(new_request_id(), known))
+
+    async def _open_wanted(self, shown: "_Shown", wanted: TerminalWanted) -> None:
+        extension = shown.extension
+        by = extension.access.owner("bridge", request_id=wanted.request_id)
+        try:
+            new = NewTerminal(name=wanted.terminal_name, cwd=wanted.cwd)
+            terminal = await self._terminals.host(ENGINE).create(new, by)
+        except OutliveError as error:
+            self._engine.redaction.finish(error)
+            refusal = messages.failed(wanted.request_id, error.message, code=error.code, hint=error.hint)
+            await extension.send(refusal)
+            return
+        shown.ids.add(terminal.terminal_id)
+        await extension.send(messages.terminal_created(wanted.request_id, terminal))
+
+
+class _Shown:
+    """The state that one extension was notified of.
+
+    Attributes:
+        ids: The terminals that it knows.
+        missed: Processes of its principal that ended while the first list was made.
+        is_greeted: Whether that list is made.
+    """
+
+    __slots__ = ("extension", "ids", "is_greeted", "missed")
+
+    def __init__(self, extension: BridgeConnection) -> None:
+        self.extension = extension
+        self.ids: set[str] = set()
+        self.missed: set[str] = set()
+        self.is_greeted = False
+
+    def note(self, event: Event) -> None:
+        """Notify the extension that a terminal has ended."""
+        if not isinstance(event, ProcessCompleted):
+            return
+        process_id = event.record.process_id
+        if process_id in self.ids:
+            self.ids.discard(process_id)
+            closed = messages.terminal_closed(new_request_id(), process_id)
+            self.extension.spawn(self.extension.send(closed))
+        elif not self.is_greeted and event.record.owner.principal == self.extension.access.principal:
+            self.missed.add(process_id)
+
 
 _logger = logging.getLogger(__name__)
 
@@ -150,7 +249,7 @@ class VsCodeTerminals:
                 outcome = await _ask_owner(
                     seat,
                     "execute",
-                    lambda request_id: requests.execute(request_id, terminal.own_id, command),
+                    lambda request_id: messages.execute(request_id, terminal.own_id, command),
                     self._options,
                 )
         except BaseException:
@@ -200,7 +299,7 @@ class VsCodeTerminals:
             outcome = await _ask_owner(
                 seat,
                 "close_terminal",
-                lambda request_id: requests.close_terminal(request_id, terminal.own_id),
+                lambda request_id: messages.close_terminal(request_id, terminal.own_id),
                 self._options,
             )
         answer = await outcome
@@ -222,7 +321,7 @@ class VsCodeTerminals:
         name = wanted.name or default_name([*known, *self._opening])
         request_id = new_request_id()
         until = asyncio.get_running_loop().time() + self._options.bridge_timeout_s
-        message = requests.create_terminal(request_id, name)
+        message = messages.create_terminal(request_id, name)
         self._opening.append(name)
         try:
             outcome = await (await extension.post("create_terminal", request_id, message, until=until))

@@ -1,7 +1,7 @@
 """Docker as a place where commands run (`--backend docker`): containers are made, found again and removed.
 
 The commands inside them belong to the keeper. The daemon makes, inspects and removes containers, and carries
-no output. `part` is what a server gets of it, `starts` resolves commands, `containers` keeps the containers.
+no output. `part` is what a server gets of it, and resolves commands, `containers` keeps the containers.
 """
 
 from outlive.cli.program import Group, Verb

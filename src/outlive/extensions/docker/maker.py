@@ -3,7 +3,7 @@ answers.
 
 Another server of this folder may do the same at the same time: both end with the same container, because the
 daemon gives a name only once and every step may be repeated. The body of a container belongs to `recipe`,
-entering it to `runner_access`.
+entering it to `runner`.
 """
 
 import asyncio
@@ -33,8 +33,16 @@ from outlive.extensions.docker.recipe import (
     owner_of,
     recipe,
 )
-from outlive.extensions.docker.runner_access import Again, Replaced, RunnerAccess, remove_quietly
-from outlive.extensions.docker.runner_socket import Connect, RunnerHandle, mark_of, offered_socket
+from outlive.extensions.docker.runner import (
+    Again,
+    Connect,
+    Replaced,
+    RunnerAccess,
+    RunnerHandle,
+    mark_of,
+    offered_socket,
+    remove_quietly,
+)
 
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ to it.
 
 from outlive.cli.program import Group, Verb
 
-_VERBS, _JOINED = "outlive.extensions.fleet.node_verbs", "outlive.extensions.fleet.joined_verbs"
+_VERBS = "outlive.extensions.fleet.node_verbs"
 VERBS = {
     "Operators": (
         Group(
@@ -65,13 +65,13 @@ VERBS = {
                 Verb(
                     "join",
                     "Make this machine a node of a server that has invited it.",
-                    f"{_JOINED}:join",
+                    f"{_VERBS}:join",
                     (("outlive node join wss://gateway.example:8003", "on gpu1; asks for the code"),),
                 ),
                 Verb(
                     "leave",
                     "Be no node of a server any more.",
-                    f"{_JOINED}:leave",
+                    f"{_VERBS}:leave",
                     (("outlive node leave gateway.example", ""),),
                 ),
             ),

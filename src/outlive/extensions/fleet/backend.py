@@ -21,8 +21,7 @@ from outlive.extensions.fleet.follower import NodeFollower
 from outlive.extensions.fleet.link import NodeLink, Pauses
 from outlive.extensions.fleet.node_client import NodeClient
 from outlive.extensions.fleet.processes import NodeProcesses
-from outlive.extensions.fleet.requests import NodeControls, NodeRequests
-from outlive.extensions.fleet.starts import NodeStarts
+from outlive.extensions.fleet.starts import NodeControls, NodeRequests, NodeStarts
 from outlive.store.process_folder import Punch
 
 _PAUSES = Pauses()

@@ -6,16 +6,58 @@ old one counts until the machine is known to have kept the new one, so that a cr
 node, and a copy of it is worth nothing as soon as the original has connected once more (decision 211).
 """
 
+import asyncio
 import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping
 
-from outlive.core.errors import AccessDenied
+from outlive.core.errors import AccessDenied, LimitExceeded
 from outlive.core.values import dataclass, replace
-from outlive.extensions.fleet.declared_nodes import DeclaredNodes
-from outlive.extensions.fleet.node_files import KeptInvitation
+from outlive.engine.processes.places import Places
+from outlive.extensions.fleet.node_files import KeptInvitation, NodeEntry, NodeFiles
 from outlive.policy.access import PREFIX, digest_of
+
+
+class DeclaredNodes:
+    """The entries by name. A change is on disk before it counts. On the engine's loop only.
+
+    Attributes:
+        entries: What is declared; changed by this class alone.
+        changing: Held by a caller from its look at an entry to the end of its change.
+    """
+
+    def __init__(self, files: NodeFiles, places: Places) -> None:
+        self._files = files
+        self._places = places
+        self.entries: dict[str, NodeEntry] = {}
+        self.changing = asyncio.Lock()
+
+    async def open(self) -> None:
+        """Take over what was declared earlier."""
+        for entry in await asyncio.to_thread(self._files.read):
+            self.entries[entry.name] = entry
+            self._places.nodes.declare(entry)
+
+    async def keep(self, entry: NodeEntry) -> None:
+        """Declare a node so from now on.
+
+        Raises:
+            LimitExceeded: `disk_full`; what was declared before counts.
+        """
+        try:
+            await asyncio.to_thread(self._files.put, entry)
+        except OSError as error:
+            raise LimitExceeded("disk_full", f"The node cannot be kept: {error.strerror}.") from error
+        self.entries[entry.name] = entry
+        self._places.nodes.declare(entry)
+
+    async def drop(self, name: str) -> None:
+        """Forget what was declared of a node."""
+        await asyncio.to_thread(self._files.remove, name)
+        self.entries.pop(name, None)
+        self._places.nodes.undeclare(name)
+
 
 INVITED_S = 600.0  # long enough to walk to the other machine, too short to be found in a note later
 # As long as a token's: nothing is left to guess. With the prefix of tokens none of them counts as no secret

@@ -3,20 +3,33 @@ serves.
 
 What was declared is on disk before it counts. Nodes that settings name are there as well, and can be drained;
 what is followed on a node that is removed stays known, and unreachable.
+
+A change is several steps: on disk, in memory, a connection. A caller that hangs up in between, by Ctrl-C of
+`outlive node add`, would leave a node that is declared and not reached, or one that is reached and not
+declared, until the server is started again. So `NodeChanges` carries each out to its end, whatever becomes of
+its caller. `FoundNodes` are those that a placement finds, used as if an operator had added them.
 """
 
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import assert_never
+from types import TracebackType
+from typing import Any, Self, TypeVar, assert_never
 
 import msgspec
 
 from outlive.backends.contract import NodeState
+from outlive.config.options import is_private
 from outlive.core.errors import (
     AccessDenied,
+    BackendUnavailable,
     ConfigInvalid,
     InvalidRequest,
     InvalidState,
+    OutliveError,
 )
 from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.needs import Amounts
@@ -25,12 +38,11 @@ from outlive.core.values import replace
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.places import Places
 from outlive.extensions.fleet.adoption import Adoption
-from outlive.extensions.fleet.declared_nodes import DeclaredNodes
 from outlive.extensions.fleet.joined.gateways import JoinedGateways
-from outlive.extensions.fleet.node_changes import NodeChanges
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
-from outlive.extensions.fleet.node_keys import NodeKeys
+from outlive.extensions.fleet.node_keys import DeclaredNodes, NodeKeys
 from outlive.extensions.fleet.operations import (
+    NODE_NAME,
     NOTHING,
     OPERATIONS,
     AmountView,
@@ -52,7 +64,68 @@ from outlive.extensions.fleet.operations import (
     RoomView,
 )
 from outlive.extensions.fleet.routes import FleetRoutes
-from outlive.placement.contract import NodeRoom
+from outlive.placement.contract import FoundNode, NodeRoom, Placement
+
+_logger = logging.getLogger(__name__)
+
+_Outcome = TypeVar("_Outcome")
+
+
+class NodeChanges:
+    """Carries changes out in tasks of its own while it is open (`async with`). On the engine's loop only."""
+
+    def __init__(self) -> None:
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Carry changes out from now on."""
+        self._group = await asyncio.TaskGroup().__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel what is being done, and do nothing any more: the next server finds what is on disk."""
+        group, self._group = self._group, None
+        for task in self._tasks:
+            task.cancel()
+        if group is not None:
+            await group.__aexit__(kind, error, trace)
+
+    async def carry_out(self, change: Callable[[], Awaitable[_Outcome]]) -> _Outcome:
+        """Return or raise what comes of a change; it goes on when the caller is cancelled.
+
+        Raises:
+            BackendUnavailable: The engine is being closed.
+            OutliveError: What the change raises.
+        """
+        if self._group is None:
+            raise BackendUnavailable("keeper_unavailable", "The server is being stopped.")
+        task = self._group.create_task(_outcome_of(change))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        outcome, error = await asyncio.shield(task)
+        if error is not None:
+            raise error
+        if outcome is None:
+            raise AssertionError("a change has an outcome or an error")
+        return outcome
+
+
+async def _outcome_of(change: Callable[[], Awaitable[_Outcome]]) -> tuple[_Outcome | None, Exception | None]:
+    """Return what comes of a change: an error is its caller's, and must not end other changes.
+
+    Outermost of its task.
+    """
+    try:
+        return await change(), None
+    except OutliveError as error:
+        return None, error
+    except Exception as error:  # the caller may have gone
+        _logger.exception("a change of nodes has failed")
+        return None, error
+
 
 # What the audit log calls each of them.
 _WORDS = {one.request: one.name for one in OPERATIONS}
@@ -305,3 +378,40 @@ def _details(asked: NodeChange) -> dict[str, str | int | bool]:
             return {"gateway": asked.gateway}
         case _:
             return {"node": asked.name}
+
+
+_NAME = re.compile(NODE_NAME.removesuffix("$"))  # matched as a whole: "$" would let a line's end pass
+
+
+class FoundNodes:
+    """Keeps and reaches what is found. On the engine's loop only."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._declared = nodes.declared
+        self._routes = nodes.routes
+
+    async def take(self, placement: Placement) -> None:
+        """Use each node that is found; what an operator has declared stays as it is."""
+        while (found := await placement.found()) is not None:
+            try:
+                await self._use(found)
+            except OutliveError as error:
+                _logger.warning("a node that was found is not used: %r: %s", found.name, error.message)
+            except Exception:  # whatever a cluster says of its nodes, it must not end the engine
+                _logger.exception("a node that was found is not used: %r", found.name)
+
+    async def _use(self, found: FoundNode) -> None:
+        if _NAME.fullmatch(found.name) is None:  # it is the name of a folder, too
+            raise ConfigInvalid("config_invalid", "Its name cannot be that of a node.")
+        async with self._declared.changing:
+            old = self._declared.entries.get(found.name, NodeEntry(name=found.name))
+            is_taken = found.name in {LOCAL, DOCKER, ANY, *self._routes.declared}
+            if is_taken or (old.is_reached and not old.is_found):
+                return
+            entry = self._routes.check(replace(old, url=found.url, token=found.token, is_found=True))
+            if not is_private(entry.url):  # its token, and all commands, go where no operator has chosen
+                raise ConfigInvalid("config_invalid", f"{entry.url!r} leads over a network without TLS.")
+            if entry != old:
+                # On disk first: a server that starts while nothing finds nodes reaches what runs there.
+                await self._declared.keep(entry)
+                await self._routes.put(entry.name, entry)

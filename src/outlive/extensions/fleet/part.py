@@ -11,14 +11,13 @@ from starlette.routing import BaseRoute
 from outlive.backends.contract import Backend
 from outlive.backends.routing import Route
 from outlive.extensions.fleet.adoption import Adoption
-from outlive.extensions.fleet.found_nodes import FoundNodes
 from outlive.extensions.fleet.joined.door import NodeDoor
 from outlive.extensions.fleet.joined.entrance import NodeEntrance
 from outlive.extensions.fleet.joined.gateways import JoinedGateways
 from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.extensions.fleet.joined.messages import NODE_PATH
 from outlive.extensions.fleet.node_files import NodeFiles
-from outlive.extensions.fleet.nodes import Nodes
+from outlive.extensions.fleet.nodes import FoundNodes, Nodes
 from outlive.extensions.fleet.operations import OPERATIONS
 from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.extensions.server_part import Built, Given, ServerPart

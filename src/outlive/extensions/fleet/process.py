@@ -1,14 +1,17 @@
 """One process of a node as this server knows it: what the node has reported, and what follows from that here.
 
-Only the event loop's thread touches it; its files are `ProcessFolder`'s, and are written by the `DiskWorker`.
-Output comes by `output_writer`, the table of all is `processes`, requests to the node belong to `follower`,
-`requests` and `starts`.
+Only the event loop's thread touches it; its files are `ProcessFolder`'s, and are written by the `DiskWorker`:
+one thread, in which what is asked for while it works is done together. Waking a thread and being woken by it
+costs more processor time than the few small files of a start or of an end.
+
+The table of all is `processes`, output and news come by `follower`, requests go by `starts`.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from outlive.backends.contract import Bell
 from outlive.client.results import ProcessInfo
@@ -17,7 +20,6 @@ from outlive.core.errors import ProtocolViolation
 from outlive.core.identity import ProcessId, id_to_bytes
 from outlive.core.lifecycle import ENDED, Cause, State
 from outlive.core.spec import Spec
-from outlive.extensions.fleet.disk import DiskWorker
 from outlive.kernel.files import read_small
 from outlive.protocols.frames import ExitRecord, decode_end, decode_exit, decode_pid, decoded
 from outlive.protocols.keeper import CauseCode, Flags, Phase, decode_done, decode_stop
@@ -26,6 +28,82 @@ from outlive.store.process_folder import (
     Punch,
     write_paused,
 )
+
+_T = TypeVar("_T")
+_NOTE_S = 0.05  # what need not be done at once goes along with what has to be, and waits no longer than this
+_Asked = tuple[Callable[[], Any], asyncio.Future[Any] | None]
+
+
+class DiskWorker:
+    """Runs blocking work, one piece after the other in the order of the calls. Used from one event loop."""
+
+    def __init__(self) -> None:
+        self._asked: list[_Asked] = []
+        self._is_busy = False
+        self._timer: asyncio.Handle | None = None
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, or raise what it raises.
+
+        Cancellation: the work is done all the same.
+        """
+        answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._asked.append((work, answer))
+        self._begin_soon(0)
+        return await answer
+
+    def note(self, work: Callable[[], object]) -> None:
+        """Have `work` done soon without waiting for it; that it fails has no consequence."""
+        self._asked.append((work, None))
+        if self._timer is None:
+            self._begin_soon(_NOTE_S)
+
+    def _begin_soon(self, pause_s: float) -> None:
+        if self._is_busy:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        # At once is in the next turn: what else this turn asks for goes along.
+        self._timer = loop.call_later(pause_s, self._begin, loop)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_busy, self._timer = True, None
+        asked, self._asked = self._asked, []
+        try:
+            done = loop.run_in_executor(None, _carry_out, [work for work, _ in asked])
+        except (
+            RuntimeError
+        ):  # the server ends and has no threads any more: only notes are left, which the next one does again
+            return
+
+        def settle(future: asyncio.Future[list[tuple[Any, Exception | None]]]) -> None:
+            if future.cancelled() or future.exception() is not None:  # the loop is being closed
+                return
+            for (_, answer), (result, error) in zip(asked, future.result(), strict=True):
+                if answer is None or answer.done():  # its caller does not wait, or not any more
+                    continue
+                if error is None:
+                    answer.set_result(result)
+                else:
+                    answer.set_exception(error)
+            self._is_busy = False
+            if self._asked:
+                self._begin_soon(0)
+
+        done.add_done_callback(settle)
+
+
+def _carry_out(works: list[Callable[[], Any]]) -> list[tuple[Any, Exception | None]]:
+    """Do everything; return the result or the error of each."""
+    outcomes: list[tuple[Any, Exception | None]] = []
+    for work in works:
+        try:
+            outcomes.append((work(), None))
+        except Exception as error:  # noqa: BLE001 - raised to the one that has asked
+            outcomes.append((None, error))
+    return outcomes
+
 
 _MAX_PID, _MAX_CODE = 2**31 - 1, 255
 _MAX_NS = 10 * 365 * 86400 * 10**9  # ten years

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
 from outlive.core.command import NOTIFY_EVENTS, NotifyEvent
-from outlive.extensions.observe.notices.alerts import Alerting
-from outlive.extensions.observe.notices.command import NotifyCommand
+from outlive.extensions.observe.notices.channels import NotifyCommand, Webhook
 from outlive.extensions.observe.notices.notice import NoticeChannel
 from outlive.extensions.observe.notices.notice_sender import NoticeSender
-from outlive.extensions.observe.notices.owed_notices import OwedNotices
-from outlive.extensions.observe.notices.webhook import Webhook
+from outlive.extensions.observe.notices.owed_notices import Alerting, OwedNotices
 from outlive.extensions.observe.options import ObserveOptions
 from outlive.extensions.observe.telemetry_plan import telemetry_plan
 from outlive.extensions.server_part import Built, Given, ServerPart

@@ -1,14 +1,17 @@
-"""What a server and whatever leases places to several servers say to each other: orders, answers and reports.
+"""What a server and whatever leases places to several servers say to each other: orders, answers and reports,
+over a wire as lines of JSON. Pure.
 
-Pure.
-
-A lease is a place on a node under a process's id. Over a wire it is said in `lease_messages`.
+A lease is a place on a node under a process's id.
 """
 
 from collections.abc import Mapping
 
+import msgspec
+
+from outlive.core.documents import checked_json
 from outlive.core.needs import Amounts
 from outlive.core.values import dataclass, field
+from outlive.placement.contract import FoundNode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +64,31 @@ class LeaseReport:
 
     nodes: tuple[LeasingNode, ...] = ()
     leases: tuple[SeenLease, ...] = ()
+
+
+class DriverMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a driver says: one of these."""
+
+    answer: LeaseAnswer | None = None
+    report: LeaseReport | None = None
+    found: FoundNode | None = None
+
+
+encode = msgspec.json.encode
+_orders = msgspec.json.Decoder(LeaseOrder)
+_messages = msgspec.json.Decoder(DriverMessage)
+
+
+def line(message: LeaseOrder | DriverMessage) -> bytes:
+    """Return a message as it is sent."""
+    return encode(message) + b"\n"
+
+
+def decode_order(raw: bytes) -> LeaseOrder:
+    """Return what a server has sent; raises ValueError for anything else."""
+    return _orders.decode(checked_json(raw))
+
+
+def decode_message(raw: bytes) -> DriverMessage:
+    """Return what a driver has sent; raises ValueError for anything else."""
+    return _messages.decode(checked_json(raw))

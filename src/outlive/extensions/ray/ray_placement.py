@@ -15,9 +15,8 @@ import sys
 from importlib.util import find_spec
 
 from outlive.core.errors import ConfigInvalid
-from outlive.extensions.ray.lease_messages import decode_message, line
 from outlive.extensions.ray.leased import LeasedPlacement
-from outlive.extensions.ray.leases import LeaseOrder
+from outlive.extensions.ray.leases import LeaseOrder, decode_message, line
 from outlive.placement.contract import FoundNode
 
 _logger = logging.getLogger(__name__)

@@ -1,9 +1,9 @@
 """Services: processes that a project wants to run, kept running (docs/services.md).
 
 Of a server: `operations` are declared, `part` has them carried out by `services`; `stack_runner` does for one
-project what `machine` decides (pure), by `service_processes` and `readiness`, and `service_files` keeps it.
-Of the command line: `project_file` finds and reads what `services_file`, `procfile` and `env_file`
-understand (pure); `up`, `down` and `restart` are verbs.
+project what `machine` decides (pure), by `service_processes`, and `service_files` keeps it.
+Of the command line: `project_file` finds and reads what `services_file` understands (pure); `up` has the
+verbs that start and end services.
 """
 
 from outlive.cli.program import Verb
@@ -17,7 +17,7 @@ VERBS = {
                 "Run services or processes anew, ending those that live. Each in its folder and environment, "
                 "under its name."
             ),
-            f"{_HERE}.restart:restart",
+            f"{_HERE}.up:restart",
             (
                 ("outlive restart web", "a service, or a process of that name"),
                 (
@@ -39,7 +39,7 @@ VERBS = {
         Verb(
             "down",
             "Stop a project's services.",
-            f"{_HERE}.down:down",
+            f"{_HERE}.up:down",
             (
                 ("outlive down", "stop this project's services"),
                 ("outlive down --kill web", "one, at once"),

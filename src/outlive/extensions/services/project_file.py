@@ -12,13 +12,13 @@ from outlive.client import Client, StackInfo
 from outlive.core.documents import MAX_TOML_BYTES, decode_text
 from outlive.core.errors import ConfigInvalid
 from outlive.discovery.state_folder import layout_of
-from outlive.extensions.services import procfile, services_file
+from outlive.extensions.services import services_file
 from outlive.extensions.services.declaration import ServiceRequest
-from outlive.extensions.services.env_file import parse_env_file
+from outlive.extensions.services.services_file import parse_env_file
 from outlive.files.documents import read_found, read_named
 from outlive.kernel.project import project_root, working_folder
 
-FILE_NAMES = (services_file.FILE_NAME, procfile.FILE_NAME)
+FILE_NAMES = (services_file.FILE_NAME, services_file.PROCFILE)
 
 
 class DeclaredProject(NamedTuple):
@@ -77,7 +77,7 @@ def read_project(path: str | None) -> DeclaredProject:
     if name.endswith(".toml"):
         services = services_file.parse_services(text, folder=folder, file=name)
     else:
-        services = procfile.parse_procfile(
+        services = services_file.parse_procfile(
             text, folder=folder, file=name, variables=_env_file(folder), port=os.environ.get("PORT", "")
         )
     return DeclaredProject(folder, project_root(folder), services)
@@ -85,7 +85,7 @@ def read_project(path: str | None) -> DeclaredProject:
 
 def _env_file(folder: str) -> dict[str, str] | None:
     """Return what a file `.env` says; None where there is none. What is wrong in it, each start says."""
-    path = os.path.join(folder, procfile.ENV_FILE)
+    path = os.path.join(folder, services_file.ENV_FILE)
     if not os.path.isfile(path):
         return None
     try:

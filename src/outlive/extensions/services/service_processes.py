@@ -22,9 +22,9 @@ from outlive.core.values import dataclass, field
 from outlive.engine import Engine
 from outlive.engine.processes.process import Process
 from outlive.extensions.services.declaration import ServiceRequest
-from outlive.extensions.services.env_file import parse_env_file
 from outlive.extensions.services.machine import AskToEnd
 from outlive.extensions.services.service_files import KeptStack, ServiceFiles
+from outlive.extensions.services.services_file import parse_env_file
 
 _logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from outlive.engine import Engine
 from outlive.engine.queries import check_reach
 from outlive.extensions.services.declaration import did_you_mean
 from outlive.extensions.services.machine import LIVING, Effect, Stack
-from outlive.extensions.services.requests import (
+from outlive.extensions.services.operations import (
     DownRequest,
     RestartRequest,
     ServicesRequest,

@@ -1,8 +1,15 @@
-"""From a project's file to its services: `parse_services`. Pure: the caller reads the file.
+"""From a project's files to its services: `parse_services`, `parse_procfile` and `parse_env_file`. Pure: the
+caller reads the files.
 
-The members are those of `declaration`; here stands only what a file says differently:
-paths beside the file, times as people write them, one word where a request has a list. Errors name the line,
-the service and the member.
+The members of the TOML file are those of `declaration`; here stands only what it says differently: paths
+beside the file, times as people write them, one word where a request has a list. Errors name the line, the
+service and the member.
+
+A line of a Procfile is `name: command`; the command is a shell's line and may use $PORT. As in foreman each
+process gets a PORT of its own: the first the one that a file `.env` beside the Procfile names, else the
+caller's environment, else 5000, and each one after it 100 more.
+
+Source: foreman's manual, PROCFILE and ENVIRONMENT (https://ddollar.github.io/foreman).
 """
 
 import os
@@ -13,12 +20,15 @@ from typing import Any
 from outlive.config.options import LIMIT_READERS, parse_seconds
 from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid, InvalidRequest
+from outlive.core.identity import is_name
 from outlive.extensions.services.declaration import (
+    MAX_SERVICES,
     Backoff,
     ReadyWhen,
     ServiceRequest,
     check_services,
     did_you_mean,
+    unlike_an_id,
 )
 from outlive.operations.requests import convert_request
 from outlive.operations.start import LimitsRequest
@@ -190,3 +200,111 @@ def _key(words: str) -> tuple[str, ...]:
 
 def _refusal(text: str, *, hint: str = _HINT) -> ConfigInvalid:
     return ConfigInvalid("config_invalid", text, hint=hint)
+
+
+_NAME = re.compile(r"\s*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t]*=")
+_QUOTED = re.compile(r"""[ \t]*(?:'([^']*)'|"((?:[^"\\]|\\.)*)")[^\S\n]*(?:\#[^\n]*)?(?=\n|\Z)""", re.DOTALL)
+_PLAIN = re.compile(r"""(?![ \t]*["'])[^\n]*""")
+_ESCAPED = re.compile(r"\\(.)")
+_LETTERS = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
+
+
+def parse_env_file(text: str) -> dict[str, str]:
+    """Return the variables of a file; the last one of a name counts.
+
+    Raises:
+        ValueError: A line is none of that; the sentence names its number, and never its content, which may be
+        a secret.
+    """
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(text):
+        end = text.find("\n", at) % (len(text) + 1)  # where there is none, the text's end
+        if (line := text[at:end].strip()) and not line.startswith("#"):
+            name = _NAME.match(text, at, end)
+            start = end if name is None else name.end()
+            value = _QUOTED.match(text, start) or _PLAIN.match(text, start)
+            if name is None or value is None or "\0" in value[0]:
+                raise ValueError(f"line {text.count(chr(10), 0, at) + 1} is not NAME=VALUE")
+            found[name[1]] = _meant(value)
+            end = value.end()
+        at = end + 1
+    return found
+
+
+def _meant(value: re.Match[str]) -> str:
+    if value.re is _PLAIN:
+        return re.split(r"[ \t]#", value[0], maxsplit=1)[0].strip()
+    if value[1] is not None:
+        return value[1]
+    # A backslash before any other letter stays, as in a shell.
+    return _ESCAPED.sub(lambda one: _LETTERS.get(one[1], one[0]), value[2])
+
+
+PROCFILE = "Procfile"
+ENV_FILE = ".env"
+FIRST_PORT, PORT_STEP = 5000, 100
+_PORT = re.compile(r"[1-9][0-9]{0,4}")
+_LINE = re.compile(r"([A-Za-z][A-Za-z0-9_.-]{0,62})[ \t]*:(.*)", re.DOTALL)
+
+
+def parse_procfile(
+    text: str,
+    *,
+    folder: str,
+    file: str = PROCFILE,
+    variables: Mapping[str, str] | None = None,
+    port: str = "",
+) -> dict[str, ServiceRequest]:
+    """Return the services that a Procfile declares, in its order.
+
+    Args:
+        text: Its content.
+        folder: Where it lies, absolute; the processes work there.
+        file: What errors call it.
+        variables: What a file `.env` beside it says; None where there is none.
+        port: The caller's own PORT.
+
+    Raises:
+        ConfigInvalid: A line is neither blank, nor a comment, nor `name: command`; or a name stands there
+        twice.
+    """
+    ports = ((variables or {}).get("PORT", ""), port)
+    first_port = next((int(one) for one in ports if _PORT.fullmatch(one)), FIRST_PORT)
+    services: dict[str, ServiceRequest] = {}
+    # Not `splitlines`, for which a form feed inside of a command would end the line.
+    for number, raw in enumerate(text.split("\n"), start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        found = _LINE.fullmatch(line)
+        if line == "services:":
+            raise _refusal(
+                f"{file} is no Procfile: it is a file of Docker Compose, or of another reader of YAML.",
+                hint="A Procfile has a line NAME: COMMAND for each process (docs/services.md).",
+            )
+        if found is not None and not found[2].strip():
+            raise _refusal(f"{file}, line {number}: {found[1]!r} has no command.")
+        if found is None or "\0" in line:
+            raise _refusal(
+                f"{file}, line {number}: a line is NAME: COMMAND, as `web: ./server --port $PORT`."
+            )
+        name, command = found[1], found[2].strip()
+        if not is_name(name):
+            raise _refusal(
+                f"{file}, line {number}: {name!r} looks like an id, and could not be told from one: call "
+                f"it {unlike_an_id(name)!r}."
+            )
+        if name in services:
+            raise _refusal(f"{file}, line {number}: there is a {name!r} already.")
+        services[name] = ServiceRequest(
+            command=command,
+            folder=folder,
+            environment={"PORT": str(first_port + PORT_STEP * len(services))},
+            env_file=(f"{folder.rstrip('/')}/{ENV_FILE}",) if variables is not None else (),
+        )
+    if not services:
+        raise _refusal(f"{file} declares no process.")
+    if len(services) > MAX_SERVICES:
+        raise _refusal(f"{file} declares {len(services)} processes; {MAX_SERVICES} are the most.")
+    return services

@@ -1,4 +1,6 @@
-"""`outlive up`: a project's services, in the foreground with their output, or (-d) until they are ready."""
+"""`outlive up` runs a project's services, in the foreground with their output, or (-d) until they are ready;
+`outlive down` stops them, `outlive restart` has services or processes anew, in the place of those that live.
+"""
 
 import os
 import shlex
@@ -10,15 +12,26 @@ from typing import Any
 
 import msgspec
 
-from outlive.cli.far import a_client
+from outlive.cli.far import a_client, far_url
 from outlive.cli.output import say, show, show_json
-from outlive.cli.parameters import SERVER, ServerFlags, UsageError, option, places, seconds, switch, takes
-from outlive.client import BEGINNING, Client, Cursor, OutliveError, StackInfo
+from outlive.cli.parameters import (
+    NAMES,
+    SERVER,
+    ServerFlags,
+    UsageError,
+    option,
+    places,
+    seconds,
+    switch,
+    takes,
+)
+from outlive.cli.processes import connected
+from outlive.cli.verbs.rerun import SECRETS, repeat_each
+from outlive.client import BEGINNING, Client, Cursor, InvalidRequest, OutliveError, StackInfo
 from outlive.core.command import listed_environment
 from outlive.discovery.own_kind import own_nice, own_umask
-from outlive.extensions.services.output_follow import ServiceFollow
-from outlive.extensions.services.printer import ServicePrinter
-from outlive.extensions.services.project_file import DeclaredProject, read_project
+from outlive.extensions.services.project_file import DeclaredProject, known_stack, needed_stack, read_project
+from outlive.extensions.services.service_logs import ServiceFollow, ServicePrinter
 from outlive.extensions.services.settlement import all_view, settle, until_settled
 
 FILE = option(
@@ -170,3 +183,88 @@ class _Foreground:
         finally:
             for number, handler in old.items():
                 signal.signal(number, handler)
+
+
+TIMEOUT = seconds("--timeout", about="Wait no longer; 124 then.", to="timeout_s", default=60.0)
+
+
+@takes(
+    places("names", "[SERVICE]...", about="Only these.", is_required=False),
+    FILE,
+    seconds("--grace", about="Time until KILL, instead of each service's own.", to="grace_s", least=0),
+    switch("--kill", about="Kill them at once, as --grace 0."),
+    TIMEOUT,
+    *SERVER,
+)
+def down(
+    *,
+    names: list[str],
+    file: str | None,
+    grace_s: float | None,
+    kill: bool,
+    timeout_s: float,
+    server: ServerFlags,
+) -> int:
+    """Stop services, those that wait for others first, and return when they have ended."""
+    with connected(server) as client:
+        folder = needed_stack(client, file).folder
+        stack = client.services.down(folder, names=names, grace_s=0.0 if kill else grace_s)
+        meant = names or [one.name for one in stack.services]
+        return settle(client, stack, meant, timeout_s=timeout_s, as_json=server.as_json, stops=True)
+
+
+@takes(
+    NAMES._replace(about="Services of this folder's project, or processes."),
+    seconds("--grace", about="Time between TERM and KILL; services have their own.", to="grace_s")._replace(
+        flags=("--grace", "-t")
+    ),
+    SECRETS,
+    FILE,
+    TIMEOUT._replace(about="Wait no longer for services to be ready; 124 then."),
+    *SERVER,
+)
+def restart(
+    *,
+    names: list[str],
+    grace_s: float | None,
+    secrets: list[str],
+    file: str | None,
+    timeout_s: float,
+    server: ServerFlags,
+) -> int:
+    """Run services or commands again in the place of those that live.
+
+    Raises:
+        InvalidRequest: Both are named at once.
+    """
+    with connected(server) as client:
+        stack = known_stack(client, file) if far_url() is None else _far_stack(client, names)
+        known = set() if stack is None else {one.name for one in stack.services}
+        services = [name for name in names if name in known]
+        if stack is not None and len(services) == len(names):
+            begun = client.services.restart(stack.folder, names=services)
+            return settle(client, begun, services, timeout_s=timeout_s, as_json=server.as_json)
+    if services:
+        text = f"Of these only {', '.join(services)} are services."
+        raise InvalidRequest(
+            "invalid_params", text, hint="Restart services and other processes one after the other."
+        )
+    if file is not None:
+        text = f"No service of {file} is called {names[0][:60]!r}."
+        raise InvalidRequest("invalid_params", text, hint="`outlive up` starts what the file declares.")
+    return repeat_each(names, server, secrets=secrets, stops=True, grace_s=grace_s)
+
+
+def _far_stack(client: Client, names: Sequence[str]) -> StackInfo | None:
+    """Return the services of another machine that have all these names; None where there are none.
+
+    Raises:
+        InvalidRequest: Those of several folders have: this folder says nothing about that machine.
+    """
+    found = [
+        one for one in client.services.list() if set(names) <= {service.name for service in one.services}
+    ]
+    if len(found) > 1:
+        text = f"Services of several folders are called so: {', '.join(one.folder for one in found[:5])}."
+        raise InvalidRequest("process_ambiguous", text, hint="Restart them on that machine, in their folder.")
+    return found[0] if found else None

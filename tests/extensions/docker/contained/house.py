@@ -17,7 +17,7 @@ from typing import Self, Unpack
 from outlive.core.identity import ProcessId
 from outlive.core.spec import Spec
 from outlive.extensions.docker.folders import prepare_hand
-from outlive.extensions.docker.runner_socket import SocketHandover, mark_of
+from outlive.extensions.docker.runner import SocketHandover, mark_of
 from outlive.kernel import sockets
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.processes import children

@@ -17,7 +17,7 @@ import pytest
 
 from outlive.core.layout import Layout
 from outlive.extensions.docker.folders import prepare_hand
-from outlive.extensions.docker.runner_socket import RunnerHandle, SocketHandover, mark_of
+from outlive.extensions.docker.runner import RunnerHandle, SocketHandover, mark_of
 from outlive.kernel.processes import children
 from outlive.kernel.sockets import connect_own
 from tests.extensions.docker.contained.house import CONTAINER, UNSHARE, ContainedHouse

@@ -8,7 +8,7 @@ import pytest
 
 from outlive.client import AsyncClient, AsyncProcess, InvalidRequest
 from outlive.core.layout import Layout
-from outlive.extensions.observe.notices.alerts import DiskAlert
+from outlive.extensions.observe.notices.owed_notices import DiskAlert
 from tests.extensions.observe.notices.endpoints import PATIENCE_S, Endpoint
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer

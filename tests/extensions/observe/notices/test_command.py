@@ -15,8 +15,8 @@ from outlive.client import AsyncClient, InvalidRequest
 from outlive.config import resolve
 from outlive.config.resolution import ConfigFile
 from outlive.core.errors import ConfigInvalid
-from outlive.extensions.observe.notices import command as command_module
-from outlive.extensions.observe.notices.command import NotifyCommand
+from outlive.extensions.observe.notices import channels as command_module
+from outlive.extensions.observe.notices.channels import NotifyCommand
 from outlive.extensions.observe.notices.notice import Attempt
 from outlive.extensions.observe.options import ObserveOptions
 from tests.docs.pages import blocks, page

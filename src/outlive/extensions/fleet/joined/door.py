@@ -20,12 +20,7 @@ from websockets.exceptions import WebSocketException
 
 from outlive.core.errors import InvalidState, LimitExceeded, OutliveError
 from outlive.extensions.fleet.joined.lanes import POLICY_VIOLATION, JoinedNodes, Lane, NodeSocket
-from outlive.extensions.fleet.joined.messages import (
-    INSTANCE_HEADER,
-    NODE_PATH,
-    Renewed,
-    Welcome,
-)
+from outlive.extensions.fleet.joined.messages import INSTANCE_HEADER, NODE_PATH, Renewed, Welcome
 from outlive.extensions.fleet.node_keys import NodeKey, NodeKeys
 from outlive.server.access.authenticator import credentials
 from outlive.server.access.peers import PEER

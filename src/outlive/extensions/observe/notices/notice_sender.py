@@ -17,7 +17,6 @@ from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.events import Event, InputRequested, ProcessCompleted, StartRejected
 from outlive.core.layout import Layout
 from outlive.engine import Engine, Process
-from outlive.extensions.observe.notices.alerts import Alerting, DiskAlert, SilenceWatch
 from outlive.extensions.observe.notices.notice import (
     Notice,
     NoticeChannel,
@@ -25,7 +24,7 @@ from outlive.extensions.observe.notices.notice import (
     event_of,
     plain_line,
 )
-from outlive.extensions.observe.notices.owed_notices import OwedNotices
+from outlive.extensions.observe.notices.owed_notices import Alerting, DiskAlert, OwedNotices, SilenceWatch
 
 _logger = logging.getLogger(__name__)
 

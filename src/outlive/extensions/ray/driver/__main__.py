@@ -19,8 +19,7 @@ import ray
 
 from outlive.extensions.ray.driver.hosts import RayHosts
 from outlive.extensions.ray.driver.leases import NAMESPACE, RayLeases
-from outlive.extensions.ray.lease_messages import DriverMessage, decode_order, line
-from outlive.extensions.ray.leases import LeaseAnswer, LeaseOrder
+from outlive.extensions.ray.leases import DriverMessage, LeaseAnswer, LeaseOrder, decode_order, line
 
 _REPORT_S = 1.0
 # Each waits for Ray's control server most of the time, up to 2.5 s where the room is not there.
