@@ -39,12 +39,17 @@ from outlive.frontends.rest.problems import DOCS_PATH
 from outlive.frontends.terminal.door import PATH as TERMINAL_PATH
 from outlive.frontends.terminal.door import TerminalFrontend, send_refusal
 from outlive.frontends.web.door import WebFrontend
-from outlive.observability.audit import AuditLog
-from outlive.observability.audit_entries import audited_kinds
-from outlive.observability.exposition import CONTENT_TYPE, render
-from outlive.observability.families import Family, families
-from outlive.observability.metrics import LiveView, Metrics, counted_kinds
-from outlive.observability.process_log import ProcessLog, logged_kinds
+from outlive.observability.audit import AuditLog, audited_kinds
+from outlive.observability.logs import ProcessLog, logged_kinds
+from outlive.observability.metrics import (
+    CONTENT_TYPE,
+    Family,
+    LiveView,
+    Metrics,
+    counted_kinds,
+    families,
+    render,
+)
 from outlive.operations.table import all_operations
 from outlive.policy.redaction import Redactor
 from outlive.policy.secret_patterns import parse_patterns
@@ -58,8 +63,7 @@ from outlive.server.http.http_server import Timed
 from outlive.server.http.listeners import local_address
 from outlive.server.http.tls import certificate_names
 from outlive.server.limiters import RateLimiter, counting
-from outlive.server.operations import Operations
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import Operations, TerminalCalls
 from outlive.store.audit.audit_trail import AuditTrail
 from outlive.store.token_file import TokenFile
 

@@ -26,7 +26,7 @@ from outlive.extensions.server_part import Given, ServerPart
 from outlive.kernel.sockets import connect_unix
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 from outlive.policy.redaction import Redactor
 
 _T = TypeVar("_T")

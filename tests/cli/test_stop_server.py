@@ -13,7 +13,7 @@ import pytest
 
 from outlive.core.layout import Layout
 from outlive.kernel.locks import holder_of
-from outlive.kernel.server_marks import is_stopped
+from outlive.kernel.state_files import is_stopped
 from tests.cli.launching import environment
 from tests.house.sources import ROOT
 from tests.support.processes import end, wait_state_folder_empty

@@ -20,7 +20,7 @@ from outlive.core.lifecycle import State
 from outlive.core.needs import Amounts, Needs
 from outlive.engine import Engine, Process
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 from tests.engine.engines import ME, an_engine, output_of
 from tests.engine.held_backend import HeldBackend
 from tests.keeper.house import House

@@ -16,8 +16,7 @@ from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
 from outlive.engine.span_counts import SpanCounts, count_records
 from outlive.operations.reports import Counts, Span, StatisticsRequest
-from outlive.store.audit.audit_pages import read_outages, read_page
-from outlive.store.audit.audit_trail import AuditTrail
+from outlive.store.audit.audit_trail import AuditTrail, read_outages, read_page
 from outlive.store.registry import Registry, span_sums
 from outlive.store.rows import ProcessFilter, StoredProcess, to_ns
 from outlive.store.span_sums import SpanBounds, SpanSums

@@ -15,7 +15,7 @@ from outlive.client import Client
 from outlive.core.layout import Layout
 from outlive.keeper.guardian.server_starter import ServerStarter
 from outlive.kernel.processes import this_boot
-from outlive.kernel.server_marks import is_server_wanted
+from outlive.kernel.state_files import is_server_wanted
 from tests.faults.returning import stop_server, until_back
 from tests.keeper.client import until
 from tests.keeper.house import House

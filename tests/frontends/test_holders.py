@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outlive.server.access.holders import Holders, is_held_by
+from outlive.server.access.peers import Holders, is_held_by
 
 _HOLDER = """
 import os, socket, sys

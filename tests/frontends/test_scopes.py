@@ -9,7 +9,7 @@ from outlive.core.errors import AccessDenied
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import methods
 from outlive.frontends.mcp.tools.table import TOOL_SETS
-from outlive.frontends.rest.probes import healthz
+from outlive.frontends.rest.processes import healthz
 from outlive.frontends.rest.routes import RestRoute
 from outlive.frontends.rest.service import ROUTES, RestService
 from outlive.operations.table import all_operations

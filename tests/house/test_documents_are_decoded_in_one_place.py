@@ -19,7 +19,7 @@ _DECODERS = {
 # Decoders of C, which make typed values and stop at a depth of their own; the doors bound the bytes.
 _TYPED = {
     "operations/requests.py": "parameters of a message; a RecursionError is a refusal",
-    "extensions/bridge/answers.py": "typed answers; a RecursionError is a refusal",
+    "extensions/bridge/messages.py": "typed answers; a RecursionError is a refusal",
     "protocols/jsonrpc/requests.py": "the members stay undecoded; a RecursionError is a refusal",
     "protocols/terminal_messages.py": "typed messages; a RecursionError is a refusal",
 }
@@ -55,7 +55,7 @@ def test_no_module_decodes_by_itself() -> None:
         if isinstance(node, ast.Call) and _is_bare(node)
     }
     # Decoders that are made once, and given checked text where they are called.
-    assert found - {"extensions/fleet/joined/messages.py", "extensions/ray/lease_messages.py"} == {
+    assert found - {"extensions/fleet/joined/messages.py", "extensions/ray/leases.py"} == {
         *_TYPED,
         *_OTHERS,
     }

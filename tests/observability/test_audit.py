@@ -21,8 +21,7 @@ from outlive.core.events import (
     StartRejected,
 )
 from outlive.core.process import Owner
-from outlive.observability.audit import AuditLog
-from outlive.observability.audit_entries import Tally, audited_kinds
+from outlive.observability.audit import AuditLog, Tally, audited_kinds
 from outlive.store.audit.audit_trail import AuditTrail
 from tests.observability.test_logs import EXAMPLE
 

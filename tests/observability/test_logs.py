@@ -22,8 +22,15 @@ from outlive.core.events import (
 from outlive.core.identity import new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.observability.logs import JsonFormatter, LineFormatter, LogForm, LogWriter, log_each, logging_to
-from outlive.observability.process_log import log_event
+from outlive.observability.logs import (
+    JsonFormatter,
+    LineFormatter,
+    LogForm,
+    LogWriter,
+    log_each,
+    log_event,
+    logging_to,
+)
 
 _BEGUN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EXAMPLE = ProcessRecord(  # noqa: S604 -- `shell` is the name of one

@@ -14,9 +14,16 @@ from outlive.core.events import (
     StartRejected,
 )
 from outlive.core.lifecycle import State
-from outlive.observability.exposition import render
-from outlive.observability.families import Family, families
-from outlive.observability.metrics import LATENCY_BOUNDS_S, Histogram, LiveView, Metrics, counted_kinds
+from outlive.observability.metrics import (
+    LATENCY_BOUNDS_S,
+    Family,
+    Histogram,
+    LiveView,
+    Metrics,
+    counted_kinds,
+    families,
+    render,
+)
 from tests.observability.test_logs import EXAMPLE
 
 _NOTHING = LiveView(

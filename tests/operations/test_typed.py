@@ -8,8 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.errors import InvalidRequest
-from outlive.operations.terminals.requests import WriteToTerminal
-from outlive.operations.terminals.typed import KEYS, check_keys, prompts, typed_command, typed_keys
+from outlive.operations.terminal_requests import (
+    KEYS,
+    WriteToTerminal,
+    check_keys,
+    prompts,
+    typed_command,
+    typed_keys,
+)
 
 _KEY = "0123456789abcdef"
 _texts = st.text(

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from outlive.core.needs import Amounts
 from outlive.operations.waiting_starts import Effect, Effects, GroupKey, WaitingStarts
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 
 _G: GroupKey = ("me", "g")
 _H: GroupKey = ("me", "h")

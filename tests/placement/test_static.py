@@ -4,7 +4,7 @@ keeps no machine.
 
 from outlive.core.needs import Amounts
 from outlive.placement.fleet import Demand, FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 
 _ONE = Demand(amounts=Amounts.of(cpu=1))
 

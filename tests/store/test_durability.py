@@ -12,7 +12,7 @@ import pytest
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership
 from outlive.engine.processes.session_ends import append_ended, rewrite_ended
-from outlive.extensions.fleet.joined.gateways import GatewayEntry, GatewayFiles
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 from outlive.extensions.services.service_files import KeptStack, ServiceFiles
 from outlive.frontends.mcp.http.sessions import McpSessions

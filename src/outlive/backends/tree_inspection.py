@@ -15,7 +15,7 @@ from outlive.backends.input_inspection import input_wait_of
 from outlive.backends.living_trees import living_main, living_tree
 from outlive.core.process import NOTHING, Observation
 from outlive.kernel.processes import stat_fields, terminal_of
-from outlive.kernel.socket_tables import ListeningPorts
+from outlive.kernel.sockets import ListeningPorts
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

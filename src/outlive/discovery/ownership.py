@@ -20,7 +20,7 @@ from outlive.keeper.common.spawn import SERVICE_VARIABLE
 from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_any, read_small, write_whole
 from outlive.kernel.processes import this_boot
-from outlive.kernel.server_marks import is_stopped, unit_file
+from outlive.kernel.state_files import is_stopped, unit_file
 
 _SYSTEM_UNITS = "/etc/systemd/system/"
 # The environment variables that decide which configuration files count.

@@ -58,7 +58,7 @@ from outlive.engine.starts.typed_lines import TypedLines
 from outlive.kernel.disk import Reserve, probe
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 from outlive.store.queue_store import QueueStore
 from outlive.store.registry import Registry
 

@@ -38,7 +38,7 @@ from outlive.operations.reports import (
     StatisticsRequest,
 )
 from outlive.operations.requests import moment_of
-from outlive.store.audit.audit_pages import read_outages, read_page
+from outlive.store.audit.audit_trail import read_outages, read_page
 from outlive.store.registry import Registry, span_sums
 from outlive.store.rows import ProcessFilter, bounded_ns
 from outlive.store.span_sums import SpanBounds, SpanSums

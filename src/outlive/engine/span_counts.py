@@ -9,7 +9,7 @@ from outlive.core.lifecycle import NOT_ENDED, Cause
 from outlive.core.process import ProcessRecord, end_status
 from outlive.core.values import dataclass, field
 from outlive.operations.reports import Outage, ProjectCounts, Span, StatisticsAnswer, StatisticsBucket
-from outlive.store.audit.audit_pages import Away
+from outlive.store.audit.audit_trail import Away
 from outlive.store.span_sums import SpanSums
 
 

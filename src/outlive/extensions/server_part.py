@@ -16,7 +16,7 @@ from outlive.engine.commands.elsewhere import ContainerPlaces, RemoteFiles
 from outlive.engine.commands.notices import Notices
 from outlive.engine.terminals import Terminals
 from outlive.frontends.jsonrpc.door import JsonRpcFrontend
-from outlive.observability.families import Family
+from outlive.observability.metrics import Family
 from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 from outlive.server.access.authenticator import Entrance

@@ -38,7 +38,7 @@ Place = Annotated[
         ),
     ),
 ]
-ProjectFolder = Annotated[
+NamingFolder = Annotated[
     str, Meta(max_length=4096, description="The folder in which short ids and names count.")
 ]
 CopyName = Annotated[str, Meta(min_length=1, max_length=64, description="What `file_open` has returned.")]
@@ -71,7 +71,7 @@ class FileOpen(msgspec.Struct, kw_only=True, frozen=True):
     ]
     place: Place = "local"
     write: Annotated[bool, Meta(description="It is to be written.")] = False
-    project: ProjectFolder | None = None
+    project: NamingFolder | None = None
 
 
 class FileRequest(msgspec.Struct, kw_only=True, frozen=True):

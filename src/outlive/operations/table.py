@@ -47,7 +47,7 @@ from outlive.operations.reports import (
 )
 from outlive.operations.search import SearchRequest
 from outlive.operations.start import RunOptions
-from outlive.operations.terminals.requests import (
+from outlive.operations.terminal_requests import (
     CloseTerminal,
     CreateTerminal,
     ExecuteInTerminal,

@@ -25,7 +25,7 @@ from outlive.extensions.fleet.operations import GatewayView, NodeAdd
 from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.placement.contract import FoundNode
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 
 
 class _Finding(StaticPlacement):

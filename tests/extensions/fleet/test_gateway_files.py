@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from outlive.core.layout import Layout
-from outlive.extensions.fleet.joined.gateways import GatewayEntry, GatewayFiles
-from outlive.kernel.server_marks import is_server_wanted
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles
+from outlive.kernel.state_files import is_server_wanted
 
 _ENTRY = GatewayEntry(
     name="gateway.example",

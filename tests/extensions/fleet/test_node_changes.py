@@ -27,7 +27,7 @@ from outlive.extensions.fleet.part import FleetPart
 from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.extensions.server_part import Given
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 from outlive.policy.redaction import Redactor
 from tests.engine.engines import ME
 from tests.extensions.fleet.test_found_nodes import NoGateways, NothingToAdopt

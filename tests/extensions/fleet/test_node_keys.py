@@ -19,7 +19,7 @@ from outlive.engine.processes.places import Places
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
 from outlive.extensions.fleet.node_keys import INVITED_S, DeclaredNodes, NodeKeys
 from outlive.placement.fleet import FleetNode
-from outlive.placement.static import StaticPlacement
+from outlive.placement.waiting_line import StaticPlacement
 
 
 class Gateway:

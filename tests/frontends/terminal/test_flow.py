@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING
-from outlive.frontends.terminal.flow import Flow
-from outlive.frontends.terminal.terminal_output import TerminalOutput
+from outlive.frontends.terminal.terminal_output import Flow, TerminalOutput
 from outlive.protocols.websocket_frames import TEXT, split_frames
 from tests.frontends.jsonrpc.following import WrittenProcess
 

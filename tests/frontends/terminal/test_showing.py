@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.terminal import terminal_output as showing_module
-from outlive.frontends.terminal.flow import Flow
-from outlive.frontends.terminal.terminal_output import TerminalOutput
+from outlive.frontends.terminal.terminal_output import Flow, TerminalOutput
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.terminal_messages import Notice, Where
 from outlive.protocols.websocket_frames import TEXT, split_frames

@@ -19,8 +19,7 @@ from starlette.routing import Router
 from outlive.core.events import AuditEvent, Event
 from outlive.core.layout import Layout
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.frontends.web.door import CODES_PATH, WebFrontend
-from outlive.frontends.web.page_codes import LIFE_S, PageCodes
+from outlive.frontends.web.door import CODES_PATH, LIFE_S, PageCodes, WebFrontend
 from outlive.policy.access import Access, Scope, Token, find_token
 from outlive.server.access.web_pages import CODE_FORM
 from outlive.server.http.front_page import JsonDocument

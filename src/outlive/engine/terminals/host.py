@@ -45,7 +45,7 @@ from outlive.engine.terminals.directory import NewTerminal, Terminals
 from outlive.engine.terminals.execution import Execution, end_of, shell_state, waiting_of
 from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell, marking
 from outlive.engine.terminals.text_reader import read_text
-from outlive.operations.terminals.typed import typed_command
+from outlive.operations.terminal_requests import typed_command
 from outlive.store.folder import WindowSize, note_size
 
 _TAKEN_S = 15.0  # what was typed is taken this soon, or it was something that leaves no trace

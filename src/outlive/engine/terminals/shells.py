@@ -12,7 +12,7 @@ from outlive.core.errors import StartFailed
 from outlive.core.terminal import ShellKind, TerminalNote
 from outlive.core.values import dataclass
 from outlive.engine.commands.resolver import find_program
-from outlive.operations.terminals.typed import KILL_LINE, prompts
+from outlive.operations.terminal_requests import KILL_LINE, prompts
 
 _FILES = Path(__file__).with_name("start_files")
 _KINDS: Mapping[str, ShellKind] = {"bash": "bash", "zsh": "zsh", "fish": "fish"}

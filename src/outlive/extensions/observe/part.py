@@ -13,7 +13,7 @@ from outlive.extensions.observe.notices.owed_notices import Alerting, OwedNotice
 from outlive.extensions.observe.options import ObserveOptions
 from outlive.extensions.observe.telemetry_plan import telemetry_plan
 from outlive.extensions.server_part import Built, Given, ServerPart
-from outlive.observability.families import Family
+from outlive.observability.metrics import Family
 
 _logger = logging.getLogger(__name__)
 

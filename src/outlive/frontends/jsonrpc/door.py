@@ -19,8 +19,7 @@ from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
 from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
-from outlive.server.operations import Operations
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import Operations, TerminalCalls
 
 PATH = "/ws/mcp"  # promise S0.1
 # A page that offers its token as a subprotocol has to be answered with another one (WHATWG, "WebSockets";

@@ -19,7 +19,7 @@ from outlive.core.errors import AccessDenied, InvalidRequest, LimitExceeded, Out
 from outlive.core.events import AuditEvent
 from outlive.frontends.jsonrpc.context import BytesHandler, Concurrency, Context, Method, Result, table_of
 from outlive.frontends.jsonrpc.controls import CONTROLS, write_bytes
-from outlive.frontends.jsonrpc.machines.files import FILES, write_piece
+from outlive.frontends.jsonrpc.files import FILES, write_piece
 from outlive.frontends.jsonrpc.queries import QUERIES
 from outlive.frontends.jsonrpc.starts import STARTS
 from outlive.operations.files import FileWrite

@@ -40,9 +40,8 @@ from outlive.protocols.jsonrpc.params import (
     WaitParams,
 )
 from outlive.protocols.jsonrpc.views import Piece, page_view, process_view, stats_view
-from outlive.server.search_answers import search_once
-from outlive.server.shown_output import check_within
-from outlive.server.terminal_calls import pending_approvals
+from outlive.server.operations import pending_approvals
+from outlive.server.shown_output import check_within, search_once
 from outlive.store.output_log import OutputChunk
 
 

@@ -23,7 +23,7 @@ from outlive.operations.repetition import Rerun
 from outlive.protocols.jsonrpc.answers import encode_process_notification, encode_queued
 from outlive.protocols.jsonrpc.members import RerunMembers, StartedMembers
 from outlive.protocols.jsonrpc.params import ExecuteParams, ProcessIdMember, ProjectMember
-from outlive.server.repeated_starts import start_again
+from outlive.server.shown_output import start_again
 
 _START_S = 25.0  # what a start may take (`backends.local`)
 

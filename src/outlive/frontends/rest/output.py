@@ -1,35 +1,123 @@
-"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search.
+"""/v1/processes/{process_id}/output: by cursor, by range, the tail, a search, as JSON or as the bytes
+themselves; and /v1/search, through the output of all of the caller's processes, streamed as lines of JSON.
 
-As JSON or as the bytes themselves.
-
-The event loop reads at most 256 KiB a turn; what takes longer is done in a thread, on a log of its own.
-Nothing is consumed.
+The event loop reads at most 256 KiB a turn; what takes longer is done in a thread, on a log of its own: so is
+the place found where an answer begins (`begin_of`). Nothing is consumed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
+import msgspec
+import orjson
 from starlette.requests import HTTPConnection
 from starlette.responses import Response, StreamingResponse
 
-from outlive.core.cursor import Cursor
+from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import CursorExpired, InvalidRequest
 from outlive.core.redactions import Redactions, redacted_member
 from outlive.core.values import dataclass, replace
 from outlive.engine import Process
-from outlive.frontends.rest.output_begin import begin_of, start_of
 from outlive.frontends.rest.routes import Members, RestCall
+from outlive.operations.requests import moment_ns
+from outlive.operations.search import SearchAnswer
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
 from outlive.protocols.jsonrpc.views import Piece, page_view
 from outlive.protocols.plain import CleanText
 from outlive.protocols.rest.answers import match_view
-from outlive.protocols.rest.requests import OutputParameters
+from outlive.protocols.rest.requests import OfProcess, OutputParameters, SearchParameters, tags_of
 from outlive.protocols.terminal.asciicast import Asciicast
-from outlive.server.shown_output import check_within
+from outlive.server.shown_output import check_within, search_once
 from outlive.store.folder import read_sizes
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 from outlive.store.search.log_lines import LogLine
-from outlive.store.search.log_search import LogSearch, position_of
+from outlive.store.search.log_search import LineFinder, LogSearch, position_of, tail_start
+
+# of 256 KiB each, in one visit to a thread: some 10 ms; then it is asked whether the caller is still there
+_LINE_TURNS = 256
+
+
+async def begin_of(
+    process: Process,
+    asked: OutputParameters,
+    *,
+    stream: int | None,
+    has_range: bool,
+    connection: HTTPConnection,
+) -> Cursor:
+    """Return the cursor at which what is asked for begins; the beginning if nothing says otherwise.
+
+    Raises:
+        InvalidRequest: More than one place is asked for, or one makes no sense.
+    """
+    places = (asked.cursor, asked.at, asked.since, asked.line, asked.tail)
+    if sum(one is not None for one in places) + has_range > 1:
+        raise InvalidRequest(
+            "invalid_params", "Pass one of cursor, at, since, line, tail and a range (start, end)."
+        )
+    if asked.tail is not None:
+        count = asked.tail
+        return await _found(process, lambda log: tail_start(log, count, stream=stream))
+    if asked.at is not None:
+        position = asked.at
+        return await _found(process, lambda log: _behind(log, position))
+    if asked.since is not None:
+        time_ns = moment_ns("since", asked.since)
+        return await _found(process, lambda log: log.cursor_at(time_ns))
+    if asked.line is not None:
+        return await _line(process, asked.line, connection)
+    return start_of(asked.cursor)
+
+
+def start_of(text: str | None) -> Cursor:
+    """Read a cursor; None is the beginning."""
+    return BEGINNING if text is None else Cursor.parse(text)
+
+
+async def _found(process: Process, find: Callable[[OutputLog], Cursor]) -> Cursor:
+    def look() -> Cursor:
+        log = process.open_log()
+        try:
+            return find(log)
+        finally:
+            log.close()
+
+    return await asyncio.to_thread(look)
+
+
+def _behind(log: OutputLog, count: int) -> Cursor:
+    """Return the cursor behind the first `count` bytes of both streams, in the order of writing.
+
+    The end if there are fewer.
+    """
+    now = log.end
+    return log.tail_cursor(max(0, now.stdout + now.stderr - count))
+
+
+async def _line(process: Process, number: int, connection: HTTPConnection) -> Cursor:
+    """Return the cursor before a line, or the end of a log that has fewer.
+
+    About a gigabyte is counted in a second.
+    """
+    log = process.open_log()
+    finding = LineFinder(log, number)
+
+    def visit() -> None:
+        for _ in range(_LINE_TURNS):
+            if finding.is_over:
+                return
+            finding.turn()
+
+    # The descriptors are closed with the last reference: a cancelled request may leave a visit behind.
+    while not finding.is_over and not await _is_gone(connection):
+        await asyncio.to_thread(visit)
+    return finding.cursor
+
+
+async def _is_gone(connection: HTTPConnection) -> bool:
+    is_disconnected = getattr(connection, "is_disconnected", None)
+    return bool(await is_disconnected()) if is_disconnected else False
+
 
 BYTES_TYPE = "application/octet-stream"
 ASCIICAST_TYPE = "application/x-asciicast"
@@ -374,3 +462,58 @@ async def _search(
         "completed": process.status.is_complete,
         **redacted_member(sum(one.redacted for one in found)),
     }
+
+
+LINES = "application/x-ndjson"
+# the same lines for callers that ask for it: generated clients know no other type for what is no document
+TEXT = "text/plain"
+_HEADERS = {  # proxies must not hold lines back
+    "Cache-Control": "no-store, no-transform",
+    "X-Accel-Buffering": "no",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+async def search(call: RestCall, asked: SearchParameters) -> Response:
+    """Find lines in the output of your processes, the newest first. Hang up to stop it."""
+    only = None
+    if asked.process_id is not None:
+        only = await call.find(OfProcess(process_id=asked.process_id, project=asked.project))
+    # The first slice before the head of the answer: what is wrong with the request is a problem, not a line.
+    first = await _slice(call, asked, only)
+    accepted = call.connection.headers.get("accept", "")
+    kind = TEXT if TEXT in accepted and LINES not in accepted else LINES
+    return StreamingResponse(_lines(call, asked, only, first), media_type=kind, headers=_HEADERS)
+
+
+async def _slice(call: RestCall, asked: SearchParameters, only: Process | None) -> SearchAnswer:
+    return await search_once(
+        call.engine, asked, principal=call.access.principal, only=only, tags=tags_of(asked.tag)
+    )
+
+
+async def _lines(
+    call: RestCall, asked: SearchParameters, only: Process | None, found: SearchAnswer
+) -> AsyncIterator[bytes]:
+    """Yield the lines of the answer; when its caller leaves this is cancelled, and the search with it."""
+    left = asked.limit
+    while True:
+        left -= len(found.matches)
+        is_over = found.next is None or left <= 0 or call.context.stopping.is_set()
+        searched = {
+            "processes": found.processes,
+            "read_bytes": found.read_bytes,
+            "searched_bytes": found.searched_bytes,
+            "left_bytes": found.left_bytes,
+            "unreadable": found.unreadable,
+        }
+        lines: list[object] = [{"match": msgspec.to_builtins(one)} for one in found.matches]
+        lines.append({"searched": searched})
+        if is_over:
+            why = "all" if found.next is None else "limit" if left <= 0 else "stopping"
+            lines.append({"next": found.next, "why": why})
+        yield b"".join(orjson.dumps(one) + b"\n" for one in lines)
+        if is_over:
+            return
+        asked = msgspec.structs.replace(asked, cursor=found.next, limit=left)
+        found = await _slice(call, asked, only)

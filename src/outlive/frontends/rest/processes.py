@@ -1,6 +1,5 @@
-"""/v1/processes and /v1/approvals: start, list, look, change, remove; what is done to a process.
-
-What waits for approval.
+"""/v1/processes and /v1/approvals: start, list, look, change, remove; what is done to a process, and what
+waits for approval; beside them the probes.
 
 Idempotency-Key: a request that is sent twice starts one command (draft-ietf-httpapi-idempotency-key-header).
 Key and body are kept with the process, as hashes in the place of its connection and its request, so that they
@@ -24,6 +23,7 @@ from outlive.core.identity import RANDOM_BYTES, is_process_id, new_process_id
 from outlive.core.lifecycle import ENDED, NOT_ENDED, State
 from outlive.core.process import Owner
 from outlive.engine import Process, ProcessFilter
+from outlive.frontends.rest.door import ALIVE, READY, found_so_far
 from outlive.frontends.rest.problems import HttpRefusal
 from outlive.frontends.rest.routes import Members, RestCall, json_answer
 from outlive.operations.controls import Approving, Denial, ProcessControl
@@ -44,8 +44,8 @@ from outlive.protocols.rest.requests import (
     WriteParameters,
     tags_of,
 )
-from outlive.server.repeated_starts import start_again
-from outlive.server.terminal_calls import pending_approvals
+from outlive.server.operations import pending_approvals
+from outlive.server.shown_output import start_again
 
 _SEVERAL = {"active": NOT_ENDED, "ended": ENDED}
 _KEY_MARK = "key:"
@@ -224,3 +224,14 @@ async def deny(call: RestCall, asked: OfWaiting, body: Denial) -> Members:
     process = await call.engine.queries.find(asked.process_id)
     await call.engine.approvals.deny(process, by=by, reason=body.reason)
     return process_view(process.record)
+
+
+async def healthz(_call: RestCall) -> Members:
+    """Say that the server answers."""
+    return ALIVE
+
+
+async def readyz(call: RestCall) -> Members:
+    """Say whether the keeper answers and the registry can be written."""
+    await call.engine.health.check()
+    return {**READY, **found_so_far(call.engine)}

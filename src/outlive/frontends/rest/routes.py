@@ -49,8 +49,7 @@ from outlive.protocols.rest.requests import OfProcess
 from outlive.protocols.trace_context import traceparent_of
 from outlive.server.access.guard import access_of
 from outlive.server.access.web_pages import STATIC_PAGES
-from outlive.server.operations import Operations
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import Operations, TerminalCalls
 from outlive.store.output_log import OutputLog
 
 WEBSOCKET = "WEBSOCKET"  # in the place of the method

@@ -19,15 +19,13 @@ from outlive import __version__
 from outlive.config import Settings
 from outlive.engine import Engine
 from outlive.engine.terminals import terminals_of
-from outlive.frontends.rest import documents, probes, processes
+from outlive.frontends.rest import documents, files, processes
+from outlive.frontends.rest.files import upload
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
-from outlive.frontends.rest.machines import files
-from outlive.frontends.rest.machines.uploads import upload
 from outlive.frontends.rest.openapi import make_document, render_page
-from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, read
+from outlive.frontends.rest.output import ASCIICAST_TYPE, BYTES_TYPE, LINES, TEXT, read, search
 from outlive.frontends.rest.problems import DOCS_PATH, send_problem
 from outlive.frontends.rest.routes import WEBSOCKET, Members, RestCall, RestContext, RestPath, RestRoute
-from outlive.frontends.rest.search import LINES, TEXT, search
 from outlive.operations import answers as shared
 from outlive.operations.controls import CONTROLS, Changes, Resize
 from outlive.operations.files import FolderPage, NewFile
@@ -35,13 +33,12 @@ from outlive.operations.operation import Operation
 from outlive.operations.reports import REPORTS
 from outlive.operations.schemas import Schema, reference
 from outlive.operations.table import all_operations
-from outlive.operations.terminals.requests import ExecuteRequest, InputRequest, NewTerminalRequest
+from outlive.operations.terminal_requests import ExecuteRequest, InputRequest, NewTerminalRequest
 from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
 from outlive.protocols.rest.requests import OfTerminal
 from outlive.server.http.boundary import ErrorBoundary
-from outlive.server.operations import Operations
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import Operations, TerminalCalls
 
 # A page that loads nothing: whatever is smuggled into a text stays a text.
 _PAGE_HEADERS = {
@@ -175,8 +172,8 @@ _OWN: tuple[RestRoute, ...] = (
     RestRoute("GET", f"{_ASYNC}/process/{{process_id}}/", "get", documents.get, answers.Finished),
     RestRoute("POST", _BY_ID, "control", documents.terminate, answers.Terminated, _STATE),
     RestRoute("POST", _SYNCHRONOUS, "execute", documents.execute, answers.SyncAnswer, _DISK),
-    RestRoute("GET", "/healthz", "health", probes.healthz, answers.Alive),
-    RestRoute("GET", "/readyz", "health", probes.readyz, answers.Ready),
+    RestRoute("GET", "/healthz", "health", processes.healthz, answers.Alive),
+    RestRoute("GET", "/readyz", "health", processes.readyz, answers.Ready),
 )
 
 

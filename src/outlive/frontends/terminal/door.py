@@ -16,9 +16,8 @@ from outlive.core.events import AuditEvent
 from outlive.core.hints import worded
 from outlive.core.process import Owner
 from outlive.engine import Asker, Engine
-from outlive.frontends.terminal.holds import TerminalHolds
 from outlive.frontends.terminal.terminal_output import newest_history
-from outlive.frontends.terminal.viewer import View, Viewer
+from outlive.frontends.terminal.viewer import TerminalHolds, View, Viewer
 from outlive.policy.access import Access, Scope
 from outlive.protocols.terminal_messages import CONTROLLED, Opening, chosen_subprotocol
 from outlive.server.access.guard import access_of

@@ -1,28 +1,31 @@
 """One viewer of a process: `Viewer` takes its messages, sends its output, and ends with either side.
 
-The frames come from `TerminalOutput`, and what is typed goes through `TypedInput`. Which process a viewer may
-see was decided by `door`.
+The frames come from `TerminalOutput`. Input goes through `TypedInput`: while a process does not read it,
+64 KiB wait here, then the viewer's messages are not read any more. No input is dropped as long as the process
+lives. Which process a viewer may see was decided by `door`.
+
+`TerminalHolds` says which viewer types, among those that take part (`hold` in their address,
+docs/ws-terminal.md). A terminal is held by one viewer or by none. It is in memory alone: after a restart
+viewers connect again, and ask again.
 """
 
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Coroutine
-from typing import Literal
+from collections.abc import Callable, Coroutine
+from typing import Literal, Protocol
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive.core.controls import CloseInput, ResizeWindow, SignalProcess
 from outlive.core.cursor import Cursor
-from outlive.core.errors import AccessDenied, InvalidState, OutliveError
+from outlive.core.errors import AccessDenied, InvalidState, LimitExceeded, OutliveError
+from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import signal_number
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass
 from outlive.engine import AuditedControls, Engine, Process
-from outlive.frontends.terminal.flow import Flow
-from outlive.frontends.terminal.holds import TerminalHolds
-from outlive.frontends.terminal.terminal_output import TerminalOutput
-from outlive.frontends.terminal.typed_input import TypedInput
+from outlive.frontends.terminal.terminal_output import Flow, TerminalOutput
 from outlive.protocols.terminal_messages import (
     AckMessage,
     ClientMessage,
@@ -45,6 +48,181 @@ from outlive.server.http.websocket_io import Outbox
 from outlive.server.limiters import Take
 from outlive.server.sender import Sender
 from outlive.store.output_log import OutputLog
+
+_MOST_BYTES = 64 * 1024  # the size of one write to the backend
+_LEAVING_S = 1.0  # half of the time that a stopping server gives its connections
+_AGAIN_S = 0.5  # between two attempts, and between two checks that the viewer is still there
+
+
+class TypedInput:
+    """Writes the input of `put`, in order and in as few pieces as possible; `run` is a task of the
+    viewer's.
+    """
+
+    def __init__(
+        self,
+        process: Process,
+        acting: AuditedControls,
+        *,
+        report: Callable[[OutliveError], None],
+        is_gone: Callable[[], bool],
+    ) -> None:
+        """Write to `process` by `acting`.
+
+        Args:
+            process: The process that gets the input.
+            acting: The verbs as the viewer's principal, which the audit log records.
+            report: Called with the error when input is stuck, or did not arrive.
+            is_gone: Returns whether the viewer has left: no message is read while input waits for room, so no
+                other check sees it.
+        """
+        self._is_gone = is_gone
+        self._process = process
+        self._acting = acting
+        self._report = report
+        self._waiting = bytearray()
+        self._is_writing = False
+        self._changed = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    async def put(self, data: bytes) -> None:
+        """Take input; returns when all of it is written or waits here, or when the viewer has left.
+
+        Cancellation: safe; the part that was taken is written.
+        """
+        view = memoryview(data)
+        while view:
+            while not (room := _MOST_BYTES - len(self._waiting)):
+                if self._is_gone():
+                    return
+                await self._wait()
+            self._waiting += view[:room]
+            view = view[room:]
+            self._changed.set()
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or self._is_writing
+
+    async def flushed(self) -> None:
+        """Return when all input is written, or when the viewer has left."""
+        while self._is_busy and not self._is_gone():
+            await self._wait()
+
+    async def finish(self) -> None:
+        """Return when all input is written, after a second at the latest.
+
+        For a viewer that types and leaves at once.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                while self._is_busy:
+                    await self._wait()
+
+    async def _wait(self) -> None:
+        """Return when the writer has moved on, or after half a second."""
+        self._moved.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_AGAIN_S):
+                await self._moved.wait()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._waiting:
+                piece = bytes(self._waiting)
+                self._waiting.clear()
+                self._is_writing = True
+                self._moved.set()
+                try:
+                    await self._write(piece)
+                finally:
+                    self._is_writing = False
+                    self._moved.set()
+
+    async def _write(self, piece: bytes) -> None:
+        """Write one piece, without a deadline; a piece that may have arrived is never written again."""
+        while True:
+            try:
+                await self._acting.write(self._process, piece)
+            except LimitExceeded as error:
+                self._report(error)
+                if "waiting_bytes" in error.details:
+                    return  # the keeper holds this piece; the next one waits behind it
+            except OutliveError as error:
+                self._report(error)
+                if error.code == "process_queued":  # it has no input before it runs: try again
+                    await asyncio.sleep(_AGAIN_S)
+                    continue
+                return
+            else:
+                return
+            await asyncio.sleep(_AGAIN_S)
+
+
+class Participant(Protocol):
+    """A viewer that takes part."""
+
+    def holder_changed(self) -> None:
+        """Report which viewer holds the terminal now, and how many take part."""
+
+
+class TerminalHolds:
+    """The viewers that take part, by terminal, and which of them holds it. On the event loop only."""
+
+    def __init__(self) -> None:
+        self._joined: dict[ProcessId, list[Participant]] = {}
+        self._holders: dict[ProcessId, Participant] = {}
+
+    def holder(self, process_id: ProcessId) -> Participant | None:
+        """Return the viewer that holds a terminal."""
+        return self._holders.get(process_id)
+
+    def count(self, process_id: ProcessId) -> int:
+        """Return how many viewers of a terminal take part."""
+        return len(self._joined.get(process_id, ()))
+
+    def join(self, process_id: ProcessId, viewer: Participant) -> None:
+        """Let a viewer take part; it has to `leave`."""
+        self._joined.setdefault(process_id, []).append(viewer)
+        self._report(process_id)
+
+    def leave(self, process_id: ProcessId, viewer: Participant) -> None:
+        """Forget a viewer that is gone: what it held is free."""
+        joined = self._joined.get(process_id, [])
+        if viewer not in joined:
+            return
+        joined.remove(viewer)
+        if not joined:
+            del self._joined[process_id]
+        if self._holders.get(process_id) is viewer:
+            del self._holders[process_id]
+        self._report(process_id)
+
+    def take(self, process_id: ProcessId, viewer: Participant, *, is_over: bool) -> bool:
+        """Let a viewer hold a terminal that is free, or with `is_over` any.
+
+        Return whether it holds it now.
+        """
+        had = self._holders.get(process_id)
+        if had is not None and had is not viewer and not is_over:
+            return False
+        self._holders[process_id] = viewer
+        self._report(process_id)
+        return True
+
+    def release(self, process_id: ProcessId, viewer: Participant) -> None:
+        """Let go of a terminal; nothing happens to one that another viewer holds."""
+        if self._holders.get(process_id) is viewer:
+            del self._holders[process_id]
+            self._report(process_id)
+
+    def _report(self, process_id: ProcessId) -> None:
+        for viewer in self._joined.get(process_id, ()):
+            viewer.holder_changed()
+
 
 # WebSocket close codes (RFC 6455, section 7.4.1).
 _NORMAL = 1000

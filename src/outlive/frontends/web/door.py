@@ -14,14 +14,21 @@ one so:
 The token is an ordinary one, in the file of tokens: it outlives this server, is listed, and can be revoked.
 The guard lets exactly that form pass although its Origin is null (`server.access.web_pages`), but no command
 of ours, and no forwarded request.
+
+`PageCodes` are kept as hashes, for a minute, so that nobody who reads the server's memory later has a code.
+`OpenerFiles` are the files that send them: a browser is started with a file's path, so no code is in the
+words of any program, which every user of the machine can read, and none in an address.
 """
 
 import asyncio
 import contextlib
+import logging
+import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import UTC, datetime, timedelta
+from html import escape
 from types import TracebackType
 from typing import Annotated, Literal, Self
 from urllib.parse import parse_qs
@@ -35,18 +42,119 @@ from starlette.types import Scope as AsgiScope
 from outlive.core.errors import AccessDenied, BackendUnavailable, InvalidRequest, OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.frontends.web.opener_files import OpenerFiles
-from outlive.frontends.web.page_codes import LIFE_S, PageCode, PageCodes
 from outlive.frontends.web.page_files import PageFiles, page_text, send_document
+from outlive.kernel.files import write_whole
 from outlive.operations.requests import decode_request
 from outlive.operations.table import OPERATIONS
-from outlive.policy.access import GRANTED_SCOPES, Access, Token
+from outlive.policy.access import GRANTED_SCOPES, Access, Scope, Token, digest_of
 from outlive.server.access.guard import access_of
 from outlive.server.access.web_pages import CODE_FORM, PAGE_FILES, is_code_form, wants_html
 from outlive.server.error_formats import STATUS, send_error, send_json
 from outlive.server.http.front_page import refuse_method
 from outlive.store.token_file import TokenFile
+
+# long enough for a browser that has to start, short enough that a file left lying about is worth nothing
+LIFE_S = 60.0
+_MOST = 32  # unused codes at a time: beyond that the oldest one counts no more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageCode:
+    """One code that was given out: the scope of its page, and until when it counts."""
+
+    digest: str
+    scope: Scope
+    ends_at: float
+
+
+class PageCodes:
+    """The codes that still count."""
+
+    def __init__(self) -> None:
+        self._codes: dict[str, PageCode] = {}  # by digest, oldest first
+
+    def add(self, code: str, scope: Scope, *, now: float) -> PageCode:
+        """Let `code`, which is drawn at random, open one page with that scope."""
+        made = PageCode(digest=digest_of(code), scope=scope, ends_at=now + LIFE_S)
+        self._codes[made.digest] = made
+        if len(self._codes) > _MOST:
+            del self._codes[next(iter(self._codes))]
+        return made
+
+    def take(self, code: str, *, now: float) -> PageCode | None:
+        """Return what a code opens, this once; None for one that is unknown, was used, or has ended."""
+        # Found by its hash: how long that takes shows nothing of the code.
+        found = self._codes.pop(digest_of(code), None)
+        return None if found is None or found.ends_at <= now else found
+
+    def forget_ended(self, *, now: float) -> None:
+        """Drop the codes that have ended."""
+        self._codes = {digest: one for digest, one in self._codes.items() if one.ends_at > now}
+
+    @property
+    def digests(self) -> frozenset[str]:
+        """The hashes of all that still count, as far as they have not ended meanwhile."""
+        return frozenset(self._codes)
+
+    @property
+    def next_end(self) -> float | None:
+        """When the first one ends; None while there is none."""
+        return min((one.ends_at for one in self._codes.values()), default=None)
+
+
+_logger = logging.getLogger(__name__)
+_NAME_LETTERS = 32  # of the hash: 128 bits name one code
+_SUFFIX = ".html"
+
+
+class OpenerFiles:
+    """The folder of these files; the server alone writes there."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._folder = layout.ui
+
+    def write(self, digest: str, code: str, address: str) -> str:
+        """Write the file of a code, whose form goes to the server's `address`, and return its path.
+
+        Raises:
+            OSError: The disk takes nothing.
+        """
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self._folder, mode=0o700)
+        text = page_text("opener.html").format(
+            action=escape(f"{address}{CODE_FORM}", quote=True), code=escape(code, quote=True)
+        )
+        path = self._path(digest)
+        write_whole(path, text.encode())  # made with the mode 0600
+        return path
+
+    def keep_only(self, digests: Collection[str]) -> None:
+        """Remove the files of all other codes, those of an earlier server included.
+
+        What cannot be removed is logged, and tried again the next time: such a file is worth nothing, since
+        its code counts no more.
+        """
+        kept = {os.path.basename(self._path(one)) for one in digests}
+        try:
+            found = set(os.listdir(self._folder))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            _logger.warning("the openers of the page cannot be listed", extra={"reason": error.strerror})
+            return
+        for name in found - kept:
+            try:
+                os.unlink(f"{self._folder}/{name}")
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                _logger.warning("an opener of the page cannot be removed", extra={"reason": error.strerror})
+
+    def _path(self, digest: str) -> str:
+        return f"{self._folder}/{digest[:_NAME_LETTERS]}{_SUFFIX}"
+
 
 CODES_PATH = f"{PAGE_FILES}codes"
 TOKEN_LIFE = timedelta(hours=12)  # a working day: what is left open over night asks for another code

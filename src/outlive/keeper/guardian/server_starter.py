@@ -15,7 +15,7 @@ from outlive.keeper.common.spawn import keeper_environment
 from outlive.keeper.common.standard_files import log
 from outlive.kernel.locks import holder_of
 from outlive.kernel.processes import start_ticks, stat_fields, wake
-from outlive.kernel.server_marks import is_server_wanted
+from outlive.kernel.state_files import is_server_wanted
 
 # Ticks of a second without a server until one is started: a client or an operator may be about to do it, and
 # goes first.

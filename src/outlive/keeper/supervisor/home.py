@@ -7,7 +7,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.spawn import spawn_keeper
 from outlive.kernel.folder_identity import moved_to
 from outlive.kernel.locks import holder_of, is_in_place
-from outlive.kernel.server_marks import is_server_wanted
+from outlive.kernel.state_files import is_server_wanted
 
 _GUARDIAN_PATIENCE_MS = 5000  # the guardian was asked to end, which takes milliseconds; its lock ends with it
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from outlive.operations.requests import Key, ProcessName, Seconds, Text, Timeout, Words, WorkspaceName
 from outlive.operations.start import RunOptions, check_one_way, check_replaced
-from outlive.operations.terminals.typed import check_keys
+from outlive.operations.terminal_requests import check_keys
 from outlive.protocols.mcp.lenient import LEAST_BUDGET, MOST_BUDGET, MOST_LISTED
 from outlive.protocols.output.pattern import MAX_PATTERN_CHARACTERS
 

@@ -5,7 +5,10 @@ Facts from the kernel only: the user, whether a command encloses the process, of
 its user, and whether it is bounded more than this server (decision 219). `authenticator` decides what follows
 from them. A fact that cannot be found counts against the caller.
 
-Reads that another process can make slow, away from the event loop: `Looks`, a few threads with one queue.
+`Holders` searches /proc/PID/fd on the event loop, some in each turn: a thread would be slower, since each of
+its hundreds of system calls would release the interpreter lock and wait for it again, several turns of a busy
+loop (decision 91). Reading the names of descriptors never blocks. Reads that another process can make slow,
+as of its memory, are made away from the event loop: `Looks`, a few threads with one queue.
 
 Not asyncio's own thread pool: a read that blocks for ever would take one of its threads from the whole
 server.
@@ -13,11 +16,12 @@ server.
 
 import asyncio
 import contextlib
+import itertools
 import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from enum import Enum
 from functools import partial
@@ -31,10 +35,104 @@ from outlive.core.values import dataclass
 from outlive.engine.starts.start_slots import StartSlots
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
-from outlive.kernel.processes import environment_of, start_ticks, stat_fields, this_boot
-from outlive.kernel.socket_tables import Address, SocketOwner, SocketTable
+from outlive.kernel.processes import all_pids, environment_of, sockets_of, start_ticks, stat_fields, this_boot
+from outlive.kernel.sockets import Address, SocketOwner, SocketTable
 from outlive.kernel.state_files import read_pid
-from outlive.server.access.holders import Holders, is_held_by
+
+_EACH_TURN = 2000  # descriptors, 4 us each: most searches end in the turn in which they begin
+_FEW = 64
+_MOST_SEEN = 65_536  # sockets remembered from one walk: 10 MB
+
+
+class Holders:
+    """Searches on one event loop. One walk through /proc answers all callers that ask during it.
+
+    The newest walk's findings are remembered, and checked again before they count: of a thousand clients that
+    connect together, most ask after the walk has passed their process (decision 146).
+    """
+
+    def __init__(self, *, each_turn: int = _EACH_TURN) -> None:
+        """Begin without questions; `each_turn` descriptors are looked at in each turn of the loop."""
+        self._each_turn = each_turn
+        self._likely: dict[int, None] = {}
+        self._asked: dict[int, list[asyncio.Future[int | None]]] = {}  # by inode: for the next walk
+        self._wanted: dict[int, list[asyncio.Future[int | None]]] = {}  # by inode: for the walk under way
+        self._walk: Iterator[tuple[int, int]] | None = None
+        self._seen: dict[int, int] = {}  # inode of a socket: the first process that was seen with it
+
+    async def find(self, inode: int, likely: Iterable[int]) -> int | None:
+        """Return a process that holds the socket `inode`, looking at `likely` ones first, then at the
+        youngest.
+
+        None when no process is seen with it: it is another user's, in another pid namespace, or gone.
+
+        Cancellation: safe.
+        """
+        seen = self._seen.get(inode)
+        if seen is not None and is_held_by(inode, seen):
+            return seen
+        loop = asyncio.get_running_loop()
+        place: asyncio.Future[int | None] = loop.create_future()
+        is_idle = not (self._asked or self._wanted)
+        self._asked.setdefault(inode, []).append(place)
+        self._likely.update(dict.fromkeys(likely))
+        if is_idle:
+            self._go_on(loop)
+        return await place
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Walk for one turn, and schedule the next one while a caller waits."""
+        if self._walk is None:
+            self._wanted, self._asked = self._asked, {}
+            self._walk = _sockets(self._likely)
+            self._likely = {}
+            self._seen = {}
+        for number, (pid, inode) in enumerate(self._walk, 1):
+            if inode and len(self._seen) < _MOST_SEEN:
+                self._seen.setdefault(inode, pid)
+            self._found(inode, pid)
+            if not self._wanted or number == self._each_turn:
+                break
+        else:  # every process was looked at
+            for inode in list(self._wanted):
+                self._settle(self._wanted, inode, None)
+        if not self._wanted:
+            self._walk = None
+        if self._wanted or self._asked:
+            loop.call_soon(self._go_on, loop)
+
+    def _found(self, inode: int, pid: int) -> None:
+        """Answer the callers that wait for a socket, also those that asked during the walk: it may reach
+        theirs only now.
+        """
+        self._settle(self._wanted, inode, pid)
+        self._settle(self._asked, inode, pid)
+
+    @staticmethod
+    def _settle(waiting: dict[int, list[asyncio.Future[int | None]]], inode: int, pid: int | None) -> None:
+        for place in waiting.pop(inode, ()):
+            if not place.done():  # else its caller has given up
+                place.set_result(pid)
+
+
+def is_held_by(inode: int, pid: int) -> bool:
+    """Tell whether the socket is among the first 64 descriptors of a process: 2 us each."""
+    return inode in itertools.islice(sockets_of(pid), _FEW)
+
+
+def _sockets(likely: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Yield each descriptor's process and the inode of its socket (0: none), the likely processes' first."""
+    tried = set()
+    for pid in likely:
+        tried.add(pid)
+        for inode in sockets_of(pid):
+            yield pid, inode
+    for pid in sorted(all_pids(), reverse=True):
+        if pid not in tried:
+            yield pid, 0
+            for inode in sockets_of(pid):
+                yield pid, inode
+
 
 # A read of another process's memory can block for ever and then keeps one thread; the queue goes on with the
 # others.

@@ -5,6 +5,21 @@ cut at that moment would have left, but for torn files: what lived then is lost 
 
 Blocking, and as long as copying the output takes. Where the archive goes, and that it appears whole or not at
 all, is the caller's business.
+
+The files of one process are opened in an order in which they fit together while the keeper writes them
+(`open_process`):
+
+* Everything is opened before anything is read. A folder gets another name before it is removed
+  (`engine.recovery.upkeep`), so that one which still has its own was whole.
+* Records of the life and the end come first, then the sizes of the logs, then the index: what a record
+  promises is in the log, and the index, which is written ahead, explains every byte that is copied.
+* What was released (`gaps`) comes last: it is written before a hole is punched, so that it names every hole
+  that was copied.
+
+The copy of the registry (`RegistryCopy`) is taken before the folders are read, by SQLite's online backup
+(sqlite.org/backup.html), which waits for no writer and no reader. A log may then be longer than its row
+knows, which the next server finds in the folder; it is never shorter. Rows of processes that have been
+removed meanwhile are taken out again. It is in memory: a backup that is killed leaves no file with commands.
 """
 
 import contextlib
@@ -13,13 +28,18 @@ import fcntl
 import gzip
 import hashlib
 import io
+import json
 import os
+import sqlite3
+import stat
 import tarfile
 from collections.abc import Collection, Iterator
 from typing import BinaryIO, Protocol
+from urllib.parse import quote
 
 from outlive.core.identity import is_process_id
-from outlive.core.layout import Layout
+from outlive.core.layout import STREAM_FILES, Layout
+from outlive.core.values import dataclass
 from outlive.store.backup.contents import (
     AUDIT,
     HEADER,
@@ -32,11 +52,165 @@ from outlive.store.backup.contents import (
     Contents,
     FileList,
     StoredFile,
+    clipped_gaps,
     encode_header,
     is_kept,
 )
-from outlive.store.backup.process_files import BackupSource, open_process, open_regular, source_of
-from outlive.store.backup.registry_copy import RegistryCopy
+from outlive.store.folder import UNFILTERED
+from outlive.store.writer import AUDIT_LOG
+
+_WAIT_S = 10.0  # for a writer that has the file to itself, at a checkpoint
+
+
+class RegistryCopy:
+    """The registry as it was when this was made; `close` it in the end."""
+
+    def __init__(self, path: str) -> None:
+        self._connection = sqlite3.connect(":memory:", isolation_level=None)
+        self._is_there = os.path.exists(path)
+        if not self._is_there:
+            return
+        try:
+            kept = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, timeout=_WAIT_S)
+            with contextlib.closing(kept):
+                kept.backup(self._connection)
+                self._connection.execute("SELECT count(*) FROM processes").fetchone()
+        except sqlite3.Error:
+            self._is_there = False
+
+    def content(self, process_ids: Collection[str], *, forgets_audit: bool = False) -> bytes | None:
+        """Return the file with the rows of these processes only; None where there is none.
+
+        With `forgets_audit` it knows of no audit log: one that is left out of the backup was not removed by
+        an attacker.
+        """
+        if not self._is_there:
+            return None
+        # As one parameter: SQLite takes 32766 variables at most (sqlite.org/limits.html), and there may be
+        # more processes.
+        kept = json.dumps(sorted(process_ids))
+        delete = "DELETE FROM processes WHERE process_id NOT IN (SELECT value FROM json_each(?))"
+        self._connection.execute(delete, [kept])
+        if forgets_audit:
+            self._connection.execute("DELETE FROM counters WHERE name = ?", [AUDIT_LOG])
+        return self._connection.serialize()
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._connection.close()
+
+
+_GAPS, _IDX, _SPEC = "gaps", "idx", "spec"
+_MAX_GAPS = 4096  # bytes: four numbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupSource:
+    """Where a file of the archive comes from: the first `size` bytes behind a descriptor, or `content` where
+    that is no None.
+    """
+
+    name: str
+    size: int
+    mtime: float
+    fd: int = -1
+    content: bytes | None = None
+
+
+def open_process(folder: str) -> Iterator[BackupSource]:
+    """Yield a process's files, named within its folder; none where there is no whole folder.
+
+    Each is open until the next is asked for.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return
+        stack.callback(os.close, folder_fd)
+        opened = _open_all(folder_fd, stack)
+        beside = _open_beside(folder_fd, stack)
+        if _SPEC not in opened or not _is_named(folder_fd, folder):
+            return
+        yield from _in_order(folder_fd, opened, prefix="")
+        if beside is not None:
+            yield from _in_order(beside[0], beside[1], prefix=f"{UNFILTERED}/")
+
+
+def _open_all(folder_fd: int, stack: contextlib.ExitStack) -> dict[str, int]:
+    """Open every regular file of a folder; sockets, and what has just been removed, are left out."""
+    opened: dict[str, int] = {}
+    for name in sorted(os.listdir(folder_fd)):
+        if (fd := open_regular(name, folder_fd)) is not None:
+            stack.callback(os.close, fd)
+            opened[name] = fd
+    return opened
+
+
+def open_regular(name: str, folder_fd: int | None = None) -> int | None:
+    """Open a regular file for reading; None for everything else.
+
+    A link is never followed, a FIFO never waited for.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(name, flags, dir_fd=folder_fd)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    return None
+
+
+def _open_beside(folder_fd: int, stack: contextlib.ExitStack) -> tuple[int, dict[str, int]] | None:
+    """Open what entered a line's final filter, which is an output log of its own."""
+    try:
+        fd = os.open(
+            UNFILTERED, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=folder_fd
+        )
+    except OSError:
+        return None
+    stack.callback(os.close, fd)
+    return fd, _open_all(fd, stack)
+
+
+def _is_named(folder_fd: int, folder: str) -> bool:
+    held = os.fstat(folder_fd)
+    try:
+        found = os.stat(folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return (found.st_dev, found.st_ino) == (held.st_dev, held.st_ino)
+
+
+def _in_order(folder_fd: int, opened: dict[str, int], *, prefix: str) -> Iterator[BackupSource]:
+    logs = {_IDX, *STREAM_FILES}
+    records = {name: source_of(prefix + name, opened[name]) for name in opened if name not in {*logs, _GAPS}}
+    yield from records.values()
+    streams = {name: source_of(prefix + name, opened[name]) for name in STREAM_FILES if name in opened}
+    if _IDX in opened:
+        yield source_of(prefix + _IDX, opened[_IDX])
+    yield from streams.values()
+    sizes = [streams[name].size if name in streams else 0 for name in STREAM_FILES]
+    # Looked up again: the keeper replaces the file. Where the whole folder has been removed meanwhile, the
+    # earlier one has to do.
+    fd = open_regular(_GAPS, folder_fd)
+    try:
+        if (held := opened.get(_GAPS) if fd is None else fd) is not None:
+            content = clipped_gaps(os.pread(held, _MAX_GAPS, 0), sizes)
+            mtime = os.fstat(held).st_mtime
+            yield BackupSource(name=prefix + _GAPS, size=len(content), mtime=mtime, content=content)
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def source_of(name: str, fd: int) -> BackupSource:
+    """Return a file as long as it is now."""
+    found = os.fstat(fd)
+    return BackupSource(name=name, size=found.st_size, mtime=found.st_mtime, fd=fd)
+
 
 _READ_BYTES = 1 << 20
 _BLOCK = 512  # of tar

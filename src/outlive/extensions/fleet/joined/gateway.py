@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 
 from outlive.core.errors import BackendUnavailable, OutliveError, ProtocolViolation
 from outlive.core.values import replace
+from outlive.extensions.fleet.gateway_files import GatewayEntry, GatewayFiles, SessionDoor
 from outlive.extensions.fleet.joined.dialled import Spare, accepted, dial
-from outlive.extensions.fleet.joined.gateways import GatewayEntry, GatewayFiles, SessionDoor
 from outlive.extensions.fleet.joined.messages import Here, Kept, Probe, Renewed, ServeNow, Welcome
 from outlive.extensions.fleet.operations import GatewayView
 from outlive.policy.access import Access, Scope

@@ -35,7 +35,7 @@ from opentelemetry.trace.status import Status, StatusCode
 from outlive.extensions.observe.telemetry.command_span import CommandSpan
 from outlive.extensions.observe.telemetry.sender import Verdict
 from outlive.extensions.observe.telemetry_plan import TelemetryPlan
-from outlive.observability.families import Distribution, Family
+from outlive.observability.metrics import Distribution, Family
 
 _SCOPE = "outlive"
 _REFUSED = frozenset({"", "HTTP 400", "HTTP 413"})

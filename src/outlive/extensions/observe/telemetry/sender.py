@@ -20,7 +20,7 @@ from outlive.core.process import ProcessRecord
 from outlive.extensions.observe.telemetry.command_span import CommandSpan, span_from
 from outlive.extensions.observe.telemetry.span_file import LeftSpans, SpanFile
 from outlive.extensions.observe.telemetry_plan import TelemetryPlan
-from outlive.observability.families import Family
+from outlive.observability.metrics import Family
 
 _logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from outlive.core.layout import Layout
 from outlive.engine import Engine
 from outlive.extensions.observe.telemetry.sender import TelemetrySender, positive_number
 from outlive.extensions.observe.telemetry_plan import TelemetryPlan
-from outlive.observability.families import Family
+from outlive.observability.metrics import Family
 
 _logger = logging.getLogger(__name__)
 

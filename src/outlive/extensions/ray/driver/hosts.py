@@ -28,7 +28,7 @@ from outlive.extensions.ray.driver.leases import name_of
 from outlive.kernel.files import read_small
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.locks import holder_of
-from outlive.kernel.server_marks import is_stopped
+from outlive.kernel.state_files import is_stopped
 from outlive.placement.contract import FoundNode
 from outlive.policy.access import Scope
 from outlive.store.token_file import TokenFile

@@ -36,7 +36,7 @@ from outlive.frontends.mcp.tools.waits import (
     wish_words,
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
-from outlive.operations.terminals.typed import typed_keys
+from outlive.operations.terminal_requests import typed_keys
 from outlive.protocols.mcp.headers import STOPPED_NOTE
 from outlive.protocols.mcp.lean import (
     ControlArguments,

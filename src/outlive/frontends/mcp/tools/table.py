@@ -18,9 +18,9 @@ from outlive.engine import Process
 from outlive.frontends.mcp.tools import commands, lean, processes, terminals
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
+from outlive.operations import terminal_requests
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
-from outlive.operations.terminals import requests
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, schemas
@@ -28,7 +28,7 @@ from outlive.protocols.mcp import lean as lean_arguments
 from outlive.protocols.mcp.schemas import Schema
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import read_text, terminals_text
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import TerminalCalls
 
 BACKGROUND_TOOL = "execute_background_linux_shell_command"  # an endpoint may stream its answer (promise S4.3)
 
@@ -296,7 +296,7 @@ TERMINAL_TOOLS = (
         title="List terminals",
         description="List the open terminals.",
         operation="terminal_list",
-        arguments=requests.ListTerminals,
+        arguments=terminal_requests.ListTerminals,
         answer=terminals.answers(TerminalCalls.list, lambda members: terminals_text(members["terminals"])),
         output=schemas.TERMINALS,
     ),
@@ -306,7 +306,7 @@ TERMINAL_TOOLS = (
         description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives "
         "this session and the server; close it when it is not needed any more.",
         operation="terminal_create",
-        arguments=requests.CreateTerminal,
+        arguments=terminal_requests.CreateTerminal,
         answer=terminals.create,
         output=schemas.TERMINAL,
     ),
@@ -317,7 +317,7 @@ TERMINAL_TOOLS = (
         "exit code. What "
         "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
         operation="terminal_execute",
-        arguments=requests.ExecuteInTerminal,
+        arguments=terminal_requests.ExecuteInTerminal,
         answer=terminals.execute,
         output=schemas.TERMINAL_EXECUTED,
     ),
@@ -328,7 +328,7 @@ TERMINAL_TOOLS = (
             "Return what a terminal shows: the newest output, or that from a cursor on; also after its end."
         ),
         operation="terminal_read",
-        arguments=requests.ReadTerminal,
+        arguments=terminal_requests.ReadTerminal,
         answer=terminals.answers(TerminalCalls.read, read_text),
         output=schemas.TERMINAL_TEXT,
     ),
@@ -337,7 +337,7 @@ TERMINAL_TOOLS = (
         title="Type into a terminal",
         description="Type a text, then keys, whatever runs there: answers, passwords, ctrl-c.",
         operation="terminal_write",
-        arguments=requests.WriteToTerminal,
+        arguments=terminal_requests.WriteToTerminal,
         answer=terminals.answers(TerminalCalls.write),
         output=schemas.TERMINAL_WRITTEN,
     ),
@@ -346,7 +346,7 @@ TERMINAL_TOOLS = (
         title="Resize a terminal",
         description="Set a terminal's size.",
         operation="terminal_resize",
-        arguments=requests.ResizeTerminal,
+        arguments=terminal_requests.ResizeTerminal,
         answer=terminals.answers(TerminalCalls.resize),
         output=schemas.TERMINAL_SIZE,
     ),
@@ -355,7 +355,7 @@ TERMINAL_TOOLS = (
         title="Close a terminal",
         description="Close a terminal: its shell and what runs in it end.",
         operation="terminal_close",
-        arguments=requests.CloseTerminal,
+        arguments=terminal_requests.CloseTerminal,
         answer=terminals.answers(TerminalCalls.close),
         output=schemas.TERMINAL_CLOSED,
     ),

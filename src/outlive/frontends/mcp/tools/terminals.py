@@ -9,9 +9,9 @@ from typing import Any
 from outlive.core.process import Owner
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import ToolCall
-from outlive.operations.terminals import requests
+from outlive.operations import terminal_requests
 from outlive.protocols.mcp.texts import executed_text
-from outlive.server.terminal_calls import TerminalCalls
+from outlive.server.operations import TerminalCalls
 
 _Members = dict[str, object]
 
@@ -29,13 +29,13 @@ def answers(
     return answer
 
 
-async def create(call: ToolCall, asked: requests.CreateTerminal) -> Outcome:
+async def create(call: ToolCall, asked: terminal_requests.CreateTerminal) -> Outcome:
     """Open a terminal, where the settings of the tools let its shell run."""
     call.runner.policy.check_argv((asked.shell or "bash",))
     return await answers(TerminalCalls.create)(call, asked)
 
 
-async def execute(call: ToolCall, asked: requests.ExecuteInTerminal) -> Outcome:
+async def execute(call: ToolCall, asked: terminal_requests.ExecuteInTerminal) -> Outcome:
     """Run a command at a prompt, where the settings of the tools let it run."""
     policy = call.runner.policy
     policy.check_line(asked.command)

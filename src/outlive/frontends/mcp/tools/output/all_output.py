@@ -23,7 +23,7 @@ from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.output.matches import cut_around
 from outlive.protocols.output.pattern import Pattern
 from outlive.protocols.plain import Line, strip_ansi
-from outlive.server.search_answers import search_once
+from outlive.server.shown_output import search_once
 
 # Of one process: a log in which every line matches must not be the whole answer. The mark names the call that
 # shows the rest.

@@ -1,1 +1,0 @@
-"""The methods about machines: nodes, and their files."""

@@ -1,1 +1,0 @@
-"""The paths about machines: nodes, their files, and what is dropped onto terminals."""

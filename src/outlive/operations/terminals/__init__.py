@@ -1,1 +1,0 @@
-"""What is asked of terminals, and what is typed into one. Pure."""
