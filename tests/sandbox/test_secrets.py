@@ -1,6 +1,7 @@
 """`env_secrets`: the process has the values, no file does, and a start that lost them does not happen."""
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,9 @@ CANARY = "canary-7d1f0c9e"
 def _files_with(folder: Path, text: str) -> list[str]:
     """Return the files of a state folder that hold a text; sockets are skipped."""
     found = []
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):  # the keeper takes a prepared folder meanwhile
+    # The keeper takes prepared folders meanwhile: os.walk passes over one that is gone.
+    for path in (Path(place, name) for place, _, names in os.walk(folder) for name in names):
+        with contextlib.suppress(FileNotFoundError):
             if path.is_file() and text.encode() in path.read_bytes():
                 found.append(path.relative_to(folder).as_posix())
     return found

@@ -18,7 +18,7 @@ from outlive.extensions.hosts.editor import NotEditable, newline_of
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _LATER_END = re.compile(r"\"\"\"|'''|\]")  # one of them ends a statement of several lines
-_MAX_PARSED = 16 * MAX_TOML_BYTES  # characters, some seconds; usual files are parsed twice
+_MAX_PARSED = 4 * MAX_TOML_BYTES  # characters, a few seconds; usual files are parsed twice
 _MAX_TRIES = 100  # signs of equality in a key, or of comments in a value
 
 
