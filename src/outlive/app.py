@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 
 from outlive import __version__
 from outlive.config import EffectiveSetting, Settings
+from outlive.config.settings import marked
 from outlive.core.events import Event, KeeperConnected
 from outlive.core.layout import Layout
 from outlive.discovery.config_paths import own_files
@@ -111,7 +112,7 @@ class Application:
             working_folder=working_folder,
             own_files=(
                 *own_files(os.environ, working_folder=working_folder),
-                *(path for path in (settings.node_tokens, settings.tls_key) if path),
+                *marked(settings, "secret file"),
             ),
             ports=ports,
             environ=os.environ,

@@ -1,17 +1,9 @@
-"""Options about callers: access (`AccessSettings`), limits (`LimitSettings`), audit and redaction, and the
-terminal bridge.
+"""Options about callers: access (`AccessSettings`), limits (`LimitSettings`), audit and redaction; and
+where the server listens (`PortOptions`).
 
 Rows of the table of options only. `server.access` decides with them about a caller; commands are judged by
 `policy_settings`.
-
-Options about connections: where the server listens (`PortOptions`), and the other servers it connects to
-(`NodeSettings`).
-
-Rows of the table of options only: nothing here opens a port or a connection. Callers' rights are in
-`access_settings`.
 """
-
-import re
 
 from outlive.config.options import (
     JSONRPC_PORT,
@@ -27,12 +19,9 @@ from outlive.config.options import (
     parse_size,
     parse_switch,
     parse_text,
-    parse_words,
     port,
-    websocket_url,
 )
 from outlive.core.layout import STATE_DIR_HELP
-from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.core.values import dataclass
 
 
@@ -90,6 +79,7 @@ class AccessSettings:
         "PEM file of the certificate's key, without a passphrase.",
         flag="--tls-key",
         example="/etc/outlive/key.pem",
+        mark="secret file",
     )
     tls_client_ca: str = option(
         "file",
@@ -303,67 +293,4 @@ class PortOptions:
         "How long the processes of a lost connection wait for its return before they are cancelled.",
         flag="--reconnect-grace",
         unit="seconds",
-    )
-
-
-NODE_TOKEN = "OUTLIVE_NODE_TOKEN_"  # noqa: S105 -- the beginning of variables' names
-
-_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,62}")
-
-
-def parse_nodes(text: str) -> tuple[str, ...]:
-    """Return NAME=URL for each node between commas, the URLs as WebSocket addresses."""
-    found: dict[str, str] = {}
-    for word in parse_words(text):
-        name, separator, address = word.partition("=")
-        if not separator or not _NAME.fullmatch(name):
-            raise ValueError(
-                f"{word[:60]!r} is not NAME=URL; a name has small letters, digits, dots, - and _"
-            )
-        if name in {LOCAL, DOCKER, ANY}:
-            raise ValueError(f"{name!r} is no name for a node: it has a meaning of its own")
-        if name in found:
-            raise ValueError(f"there are two nodes {name!r}")
-        found[name] = websocket_url(address)
-    return tuple(f"{name}={address}" for name, address in found.items())
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeSettings:
-    """The part of `Settings` that names other servers as backends."""
-
-    nodes: tuple[str, ...] = option(
-        "words",
-        parse_nodes,
-        "",
-        (
-            "Other outlive servers that commands may run on (`--backend NAME`), as NAME=URL, separated by "
-            "commas."
-        ),
-        flag="--node",
-        example="build=https://build.example:8003",
-    )
-
-    @property
-    def node_addresses(self) -> dict[str, str]:
-        """The addresses of the nodes, by their names."""
-        return dict(one.split("=", 1) for one in self.nodes)
-
-    # A file, because other users of the machine can read flags.
-    node_tokens: str = option(
-        "file",
-        parse_folder,
-        "",
-        "File with the nodes' tokens, a line NAME TOKEN each; only its owner may be able to read it. "
-        "OUTLIVE_NODE_TOKEN_NAME in the environment comes first.",
-        flag="--node-tokens",
-        example="/etc/outlive/node-tokens",
-    )
-    node_ca: str = option(
-        "file",
-        parse_folder,
-        "",
-        "PEM file of the authorities whose certificates count for nodes; the system's by default.",
-        flag="--node-ca",
-        example="/etc/outlive/ca.pem",
     )

@@ -345,6 +345,7 @@ def websocket_url(text: str) -> str:
 # The direction in which a project's file may change a value: a smaller number, fewer or more words, a switch
 # to one side, a smaller set of tools, a stricter verdict, a stronger profile, more redaction.
 Tightening = Literal["lower", "subset", "superset", "on", "off", "narrower", "stricter", "stronger", "hides"]
+Mark = Literal["", "secret file", "places"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +365,7 @@ class Option:
         project: In which direction a project's configuration file may change it; None: not at all.
         shown: Of a port: what `--verbose` says of it (see `port`).
         if_taken: Of a port: a sentence for those who find it taken.
+        mark: "secret file": no command of a caller may read the file; "places": commands may run there.
     """
 
     name: str
@@ -378,6 +380,7 @@ class Option:
     project: Tightening | None = None
     shown: str = ""
     if_taken: str = ""
+    mark: Mark = ""
 
     @property
     def key(self) -> str:
@@ -411,6 +414,7 @@ def option(
     unit: str = "",
     example: str = "",
     project: Tightening | None = None,
+    mark: Mark = "",
 ) -> Any:  # noqa: ANN401 -- a dataclass field stands where the value will be; `field` itself is typed like this
     """Declare one option; its first environment name is OUTLIVE_ and the flag, those in `env` follow."""
     ours = "OUTLIVE_" + flag.removeprefix("--").replace("-", "_").upper()
@@ -424,6 +428,7 @@ def option(
         "env": (ours, *env),
         "example": example or default,
         "project": project,
+        "mark": mark,
     }
     return field(default_factory=functools.partial(parse, default), metadata=row)
 

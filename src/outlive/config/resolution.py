@@ -20,7 +20,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, assert_never
 
-from outlive.config.access_settings import NODE_TOKEN
 from outlive.config.options import HIDING, Option, Tightening
 from outlive.config.settings import Settings, all_options, settings_of
 from outlive.core.command import Profile
@@ -28,6 +27,7 @@ from outlive.core.documents import BadDocument, decode_toml
 from outlive.core.errors import ConfigInvalid
 from outlive.core.layout import absolute_path, default_state_dir
 from outlive.core.values import dataclass
+from outlive.extensions.contract import own_variables
 
 FileKind = Literal["project", "user", "system"]
 
@@ -268,7 +268,7 @@ def misspelt_names(environ: Mapping[str, str]) -> list[tuple[str, str]]:
     unknown = [
         name
         for name in environ
-        if name.startswith("OUTLIVE_") and name not in known and not name.startswith(NODE_TOKEN)
+        if name.startswith("OUTLIVE_") and name not in known and not name.startswith(own_variables())
     ]
     if not unknown:
         return []

@@ -7,16 +7,16 @@ and so are the options of extensions.
 
 import functools
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outlive.config.access_settings import (
     AccessSettings,
     AuditSettings,
     LimitSettings,
-    NodeSettings,
     PortOptions,
 )
 from outlive.config.options import (
+    Mark,
     Option,
     option,
     parse_count,
@@ -43,7 +43,6 @@ class Settings(
     PolicySettings,
     AccessSettings,
     LimitSettings,
-    NodeSettings,
     PlacementSettings,
     PortOptions,
 ):
@@ -234,3 +233,15 @@ def settings_of(values: Mapping[str, object]) -> Settings:
     )
     made = {table: table(**own) for table, own in zip(_tables()[1:], others, strict=True)}
     return Settings(**core, extensions=made)  # type: ignore[arg-type] # each option's parser makes its type
+
+
+def marked(settings: Settings, mark: Mark) -> list[Any]:
+    """Return the values of the options with a mark, those that are not empty."""
+    of_tables = (settings if table is Settings else settings.of(table) for table in _tables())
+    values = (
+        getattr(options, entry.name)
+        for options in of_tables
+        for entry in fields(type(options))
+        if entry.metadata and entry.metadata["mark"] == mark
+    )
+    return [value for value in values if value]

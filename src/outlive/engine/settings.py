@@ -6,11 +6,11 @@ The engine's settings made from the server's: `engine_settings`.
 from collections.abc import Mapping
 
 from outlive.config import Settings, all_options
-from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.values import dataclass, field
 from outlive.engine.commands.elsewhere import ContainerPlaces, RemoteFiles
 from outlive.engine.commands.notices import NoNotices, Notices
 from outlive.engine.commands.policy_check import command_policy
+from outlive.extensions.contract import own_variables
 from outlive.keeper.common.spawn import EXTERNAL_VARIABLE, SERVICE_VARIABLE, SOFT_LIMIT_VARIABLE
 from outlive.policy.access import GRANTED_SCOPES, Scope
 from outlive.policy.judgement import CommandPolicy
@@ -80,8 +80,6 @@ _OF_THE_SERVER = TRACE_VARIABLES | frozenset(
         "SYSTEMD_EXEC_PID",
     }
 )
-# What the code of OpenTelemetry and Ray reads, in the server and in its own helpers; and nodes' tokens.
-_OF_ITS_LIBRARIES = ("OTEL_", "RAY_", NODE_TOKEN)
 
 
 def engine_settings(
@@ -107,7 +105,7 @@ def engine_settings(
         environment={
             name: text
             for name, text in environment.items()
-            if name not in of_the_server and not name.startswith(_OF_ITS_LIBRARIES)
+            if name not in of_the_server and not name.startswith(own_variables())
         },
         cwd=working_folder,
         options=settings,

@@ -10,6 +10,7 @@ Imports `core` only, so every room may ask.
 
 import functools
 import importlib
+import itertools
 import os
 import re
 import sys
@@ -30,6 +31,8 @@ class Extension(NamedTuple):
         server: A class derived from `ServerPart`.
         logs: Shows what `outlive logs` without a name is about in this folder: takes its `LogView` and
             `ServerFlags`, returns the exit code, or None if it is about nothing of the extension's.
+        variables: How the variables of the server's environment begin that are its own, or its library's: no
+            command gets them.
         checks: A function that returns lines of `outlive doctor` (`cli.machine.probes.ProbeResult`).
         verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
     """
@@ -38,6 +41,7 @@ class Extension(NamedTuple):
     options: str = ""
     operations: str = ""
     server: str = ""
+    variables: tuple[str, ...] = ()
     logs: str = ""
     checks: str = ""
     verbs: str = ""
@@ -59,6 +63,8 @@ OWN = (
     ),
     Extension(
         name="fleet",
+        options=f"{_HERE}.fleet.options:FleetOptions",
+        variables=("OUTLIVE_NODE_TOKEN_",),
         operations=f"{_HERE}.fleet.operations:OPERATIONS",
         server=f"{_HERE}.fleet.part:FleetPart",
         verbs=f"{_HERE}.fleet:VERBS",
@@ -66,11 +72,17 @@ OWN = (
     Extension(name="hosts", verbs=f"{_HERE}.hosts:VERBS"),
     Extension(
         name="observe",
+        variables=("OTEL_",),
         options=f"{_HERE}.observe.options:ObserveOptions",
         server=f"{_HERE}.observe.part:ObservePart",
         checks=f"{_HERE}.observe.telemetry_probe:probe_telemetry",
     ),
-    Extension(name="ray", options=f"{_HERE}.ray.options:RayOptions", server=f"{_HERE}.ray.part:RayPart"),
+    Extension(
+        name="ray",
+        variables=("RAY_",),
+        options=f"{_HERE}.ray.options:RayOptions",
+        server=f"{_HERE}.ray.part:RayPart",
+    ),
     Extension(
         name="services",
         operations=f"{_HERE}.services.operations:OPERATIONS",
@@ -91,6 +103,11 @@ def extensions() -> tuple[Extension, ...]:
     folder = os.path.dirname(__file__)
     own = (one for one in OWN if os.path.isdir(f"{folder}/{one.name}"))
     return (*own, *(load(f"{module}:EXTENSION") for module in _installed()))
+
+
+def own_variables() -> tuple[str, ...]:
+    """Return how the variables of extensions begin that are for the server alone."""
+    return tuple(itertools.chain.from_iterable(one.variables for one in extensions()))
 
 
 def load(where: str) -> Any:  # noqa: ANN401 -- each kind of thing has a type of its own

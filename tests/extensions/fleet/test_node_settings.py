@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from outlive.config import Settings, misspelt_names, resolve
-from outlive.config.access_settings import parse_nodes
+from outlive.config import misspelt_names, resolve
 from outlive.config.options import websocket_url
 from outlive.core.errors import ConfigInvalid
+from outlive.extensions.fleet.options import FleetOptions, parse_nodes
 from outlive.extensions.fleet.ways import node_tokens
 
 
-def _settings(tmp_path: Path, **flags: str) -> Settings:
+def _options(tmp_path: Path, **flags: str) -> FleetOptions:
     found = {"state_dir": str(tmp_path), **flags}
-    return resolve(found, {}, working_folder="/").settings
+    return resolve(found, {}, working_folder="/").settings.of(FleetOptions)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_tokens_come_from_a_private_file_and_the_environment_before_it(tmp_path:
     path = tmp_path / "tokens"
     path.write_text("# ours\na one\n\nb two\n")
     path.chmod(0o600)
-    settings = _settings(tmp_path, nodes="a=http://x,b=http://y", node_tokens=str(path))
-    assert node_tokens(settings, {}) == {"a": "one", "b": "two"}
-    assert node_tokens(settings, {"OUTLIVE_NODE_TOKEN_B": "three"}) == {"a": "one", "b": "three"}
+    options = _options(tmp_path, nodes="a=http://x,b=http://y", node_tokens=str(path))
+    assert node_tokens(options, {}) == {"a": "one", "b": "two"}
+    assert node_tokens(options, {"OUTLIVE_NODE_TOKEN_B": "three"}) == {"a": "one", "b": "three"}
     path.chmod(0o644)
     with pytest.raises(ConfigInvalid, match="read by others"):
-        node_tokens(settings, {})
+        node_tokens(options, {})
     path.chmod(0o600)
     path.write_text("only-a-name\n")
     with pytest.raises(ConfigInvalid, match="NAME TOKEN"):
-        node_tokens(settings, {})
+        node_tokens(options, {})
     with pytest.raises(ConfigInvalid, match="cannot be read"):
-        node_tokens(_settings(tmp_path, node_tokens=str(tmp_path / "none")), {})
+        node_tokens(_options(tmp_path, node_tokens=str(tmp_path / "none")), {})
 
 
 def test_a_nodes_token_in_the_environment_is_not_misspelt() -> None:

@@ -16,6 +16,7 @@ from outlive.core.layout import Layout
 from outlive.core.values import replace
 from outlive.extensions.fleet.joined.lanes import JoinedNodes
 from outlive.extensions.fleet.node_files import NodeEntry, NodeFiles
+from outlive.extensions.fleet.options import FleetOptions
 
 
 class FleetRoutes:
@@ -32,16 +33,16 @@ class FleetRoutes:
         Raises:
             ConfigInvalid: The file of the nodes' tokens cannot be used.
         """
-        self._settings = settings
+        self._options = settings.of(FleetOptions)
         self._layout = layout
-        self.backends = _backends(settings, layout, joined)
+        self.backends = _backends(self._options, layout, joined)
         self._joined = joined
         self.routing: Routing | None = None
 
     @property
     def declared(self) -> Mapping[str, str]:
         """The addresses of the nodes that settings name."""
-        return self._settings.node_addresses
+        return self._options.node_addresses
 
     def check(self, entry: NodeEntry) -> NodeEntry:
         """Return an entry with its address as it is asked.
@@ -56,7 +57,7 @@ class FleetRoutes:
         if entry.ca and not os.path.isfile(entry.ca):
             raise ConfigInvalid("config_invalid", f"ca: there is no file {entry.ca!r}.")
         # Of a node that was found no operator says by which authority it is known.
-        return replace(entry, url=url, ca=entry.ca or (self._settings.node_ca if entry.is_found else ""))
+        return replace(entry, url=url, ca=entry.ca or (self._options.node_ca if entry.is_found else ""))
 
     async def put(self, name: str, entry: NodeEntry | None) -> None:
         """Reach a node as the entry says, or (None) as the settings say, or not any more."""
@@ -65,13 +66,13 @@ class FleetRoutes:
         routing = self._opened()
         backend = self.backends.get(name)
         if backend is None:
-            backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
+            backend = node_backend(name, self._options, self._layout, entry=entry, joined=self._joined)
             await routing.table.put(name, Route(kind="node", backend=backend))
             self.backends[name] = (
                 backend  # not before: one that could not be opened is made anew, not reached otherwise
             )
         else:
-            way = way_to(name, self._settings, entry=entry, joined=self._joined)
+            way = way_to(name, self._options, entry=entry, joined=self._joined)
             await backend.reconnect(way.connection, address=way.address, pauses=way.pauses)
         if entry is None:
             self._joined.forget(name)
@@ -118,11 +119,11 @@ class FleetRoutes:
         return self.routing
 
 
-def _backends(settings: Settings, layout: Layout, joined: JoinedNodes) -> dict[str, Any]:
+def _backends(options: FleetOptions, layout: Layout, joined: JoinedNodes) -> dict[str, Any]:
     """Return each node's `RemoteBackend`, a type that is not imported for it."""
-    if not settings.nodes and not os.path.isdir(layout.nodes):
+    if not options.nodes and not os.path.isdir(layout.nodes):
         return {}
     from outlive.extensions.fleet.ways import node_backends  # noqa: PLC0415 - start-up time: 50 ms
 
     entries = {entry.name: entry for entry in NodeFiles(layout).read() if entry.is_reached}
-    return dict(node_backends(settings, layout, entries, joined=joined))
+    return dict(node_backends(options, layout, entries, joined=joined))

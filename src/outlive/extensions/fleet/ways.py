@@ -8,8 +8,6 @@ from types import MappingProxyType
 from outlive.client.asyncio_runtime import AsyncioRuntime
 from outlive.client.link import Address, Way
 from outlive.client.runtime import ConnectionLost, Runtime, Transport, Unreachable
-from outlive.config import Settings
-from outlive.config.access_settings import NODE_TOKEN
 from outlive.core.errors import BackendUnavailable, ConfigInvalid
 from outlive.core.layout import Layout
 from outlive.core.values import dataclass
@@ -18,6 +16,7 @@ from outlive.extensions.fleet.joined.lanes import JoinedNodes, Lane, NodeSocket
 from outlive.extensions.fleet.link import Pauses
 from outlive.extensions.fleet.node_client import NodeClient
 from outlive.extensions.fleet.node_files import NodeEntry
+from outlive.extensions.fleet.options import FleetOptions
 from outlive.extensions.fleet.processes import known_nodes
 from outlive.files.documents import MAX_TOKEN_BYTES, read_named
 from outlive.kernel.calls import punch_hole
@@ -112,7 +111,7 @@ class NodeWay:
 
 
 def node_backends(
-    settings: Settings,
+    options: FleetOptions,
     layout: Layout,
     entries: Mapping[str, NodeEntry] = MappingProxyType({}),
     environ: Mapping[str, str] = os.environ,
@@ -125,17 +124,17 @@ def node_backends(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    names = dict.fromkeys((*settings.node_addresses, *entries, *known_nodes(layout)))
-    tokens = node_tokens(settings, environ)
+    names = dict.fromkeys((*options.node_addresses, *entries, *known_nodes(layout)))
+    tokens = node_tokens(options, environ)
     return {
-        name: node_backend(name, settings, layout, entry=entries.get(name), tokens=tokens, joined=joined)
+        name: node_backend(name, options, layout, entry=entries.get(name), tokens=tokens, joined=joined)
         for name in names
     }
 
 
 def node_backend(
     name: str,
-    settings: Settings,
+    options: FleetOptions,
     layout: Layout,
     *,
     entry: NodeEntry | None,
@@ -147,7 +146,7 @@ def node_backend(
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    way = way_to(name, settings, entry=entry, tokens=tokens, joined=joined)
+    way = way_to(name, options, entry=entry, tokens=tokens, joined=joined)
     return RemoteBackend(
         name,
         way.connection,
@@ -160,22 +159,22 @@ def node_backend(
 
 def way_to(
     name: str,
-    settings: Settings,
+    options: FleetOptions,
     *,
     entry: NodeEntry | None,
     tokens: Mapping[str, str] | None = None,
     joined: JoinedNodes | None = None,
 ) -> NodeWay:
-    """Return how a node is reached: as its entry says, else as the settings say, else not at all.
+    """Return how a node is reached: as its entry says, else as the options say, else not at all.
 
     Raises:
         ConfigInvalid: The file of the tokens cannot be used.
     """
-    url, token, ca_file = settings.node_addresses.get(name), "", settings.node_ca
+    url, token, ca_file = options.node_addresses.get(name), "", options.node_ca
     if entry is not None and entry.url:
         url, token, ca_file = entry.url, entry.token, entry.ca
     elif url is not None:
-        token = (node_tokens(settings) if tokens is None else tokens).get(name, "")
+        token = (node_tokens(options) if tokens is None else tokens).get(name, "")
     way: Way | None = None
     pauses = Pauses()
     if entry is not None and entry.dials_in and joined is not None:
@@ -186,15 +185,15 @@ def way_to(
     return NodeWay(connection=connection, address=url or "", pauses=pauses)
 
 
-def node_tokens(settings: Settings, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def node_tokens(options: FleetOptions, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the nodes' tokens by name, from the file and the environment.
 
     Raises:
         ConfigInvalid: The file cannot be read, others may read it, or a line is none.
     """
-    tokens = _read_tokens(settings.node_tokens) if settings.node_tokens else {}
-    for name in settings.node_addresses:
-        variable = NODE_TOKEN + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
+    tokens = _read_tokens(options.node_tokens) if options.node_tokens else {}
+    for name in options.node_addresses:
+        variable = "OUTLIVE_NODE_TOKEN_" + "".join(mark if mark.isalnum() else "_" for mark in name).upper()
         if token := environ.get(variable, "").strip():
             tokens[name] = token
     return tokens

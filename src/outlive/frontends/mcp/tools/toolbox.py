@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Protocol, cast
 
 from outlive.config import Settings
+from outlive.config.settings import marked
 from outlive.core.command import Profile
 from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
@@ -337,7 +338,7 @@ class Toolbox:
 
 def _configured(settings: Settings) -> tuple[str, ...]:
     """Return which arguments for operators the models of this server are shown: those for what it has."""
-    has_containers, has_nodes = settings.backend != LOCAL, bool(settings.nodes)
+    has_containers, has_nodes = settings.backend != LOCAL, bool(marked(settings, "places"))
     wanted = {
         "profile": settings.profile != Profile.OPEN,
         PLACE_OPTION: has_containers or has_nodes,
