@@ -16,7 +16,7 @@ import runpy
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -80,7 +80,7 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         """The syntax tree."""
-        return ast.parse(self.text, filename=self.name)
+        return parsed(self.path)
 
     @cached_property
     def definitions(self) -> list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -199,9 +199,17 @@ def lines_of(folder: Path, *suffixes: str) -> int:
     )
 
 
-def modules() -> list[Module]:
-    """Return every Python file of the product, by path."""
-    return [Module(path) for path in sorted(SOURCE.rglob("*.py")) if "__pycache__" not in path.parts]
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file, which all who look at it share."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=path.relative_to(ROOT).as_posix())
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return every Python file of the product, by path; each is taken apart once."""
+    paths = (path for path in sorted(SOURCE.rglob("*.py")) if "__pycache__" not in path.parts)
+    return tuple(Module(path) for path in paths)
 
 
 def twice_used_names(found: Iterable[Module]) -> dict[str, list[str]]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from scripts.measure import house
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -32,7 +34,7 @@ class Source:
     @cached_property
     def tree(self) -> ast.Module:
         """The file's syntax tree."""
-        return ast.parse(self.text, filename=self.name)
+        return house.parsed(self.path)
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
