@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from blockbuster import blockbuster_ctx
+from blockbuster import BlockBuster
 from hypothesis import settings
 
 # The mark comes first: the fixtures import it, and pytest looks into a plugin's assertions when it imports
@@ -72,21 +72,29 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip(f"not root: {found.args[0]}")
 
 
+@pytest.fixture(scope="session")
+def loop_watch() -> BlockBuster:
+    """A watch over the event loop; making one for each test would be a tenth of what most tests cost."""
+    watch = BlockBuster("outlive")
+    # In /proc, where nothing waits (decisions 70 and 91).
+    watch.functions["os.listdir"].can_block_in("outlive/kernel/processes.py", "all_pids")
+    for name in ("os.scandir", "os.readlink"):
+        for module in ("processes", "callers"):
+            watch.functions[name].can_block_in(
+                f"outlive/kernel/{module}.py", {"sockets_of", "_socket_inode", "_namespace"}
+            )
+    # coverage's tracer runs inside our frames, and waits while another thread enters a file for the first
+    # time.
+    watch.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", {"lock_data"})
+    return watch
+
+
 @pytest.fixture(autouse=True)
-def event_loop_watch() -> Iterator[None]:
+def event_loop_watch(loop_watch: BlockBuster) -> Iterator[None]:
     """Fail a test in which our code blocks the event loop; tests themselves may block it."""
-    with blockbuster_ctx("outlive") as watch:
-        # In /proc, where nothing waits (decisions 70 and 91).
-        watch.functions["os.listdir"].can_block_in("outlive/kernel/processes.py", "all_pids")
-        for name in ("os.scandir", "os.readlink"):
-            for module in ("processes", "callers"):
-                watch.functions[name].can_block_in(
-                    f"outlive/kernel/{module}.py", {"sockets_of", "_socket_inode", "_namespace"}
-                )
-        # coverage's tracer runs inside our frames, and waits while another thread enters a file for the first
-        # time.
-        watch.functions["threading.Lock.acquire"].can_block_in("coverage/collector.py", {"lock_data"})
-        yield
+    loop_watch.activate()
+    yield
+    loop_watch.deactivate()
 
 
 @pytest.fixture(scope="session")
