@@ -7,7 +7,7 @@ on a kernel before 6.15 for good, since there no pidfd knows how a process ended
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,18 +37,22 @@ def _switches(pid: int) -> int:
     return int(next(line.split()[1] for line in lines if line.startswith("voluntary_ctxt_switches:")))
 
 
+@pytest.fixture(scope="module", params=[{}, _OLDER_KERNEL], ids=["kernel", "older-kernel"])
+def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A keeper on each kernel."""
+    with House(tmp_path_factory.mktemp("k") / "state", env=request.param) as one:
+        yield one
+
+
 @pytest.mark.parametrize("command", _COMMANDS.values(), ids=list(_COMMANDS))
-@pytest.mark.parametrize("kernel", [{}, _OLDER_KERNEL], ids=["kernel", "older-kernel"])
 @pytest.mark.parametrize("steps", [None, _STEPS], ids=["plain", "bounded"])
 def test_an_end_is_recorded_before_the_command_is_reaped(
-    build_house: Callable[..., House],
+    house: House,
     steps: tuple[str, ...] | None,
-    kernel: dict[str, str],
     command: str,
     gate: Gate,
     marker: Marker,
 ) -> None:
-    house = build_house(**kernel)
     line = command.format(wait=gate.wait, sleep=marker.sleep)
     process_id = house.start("/bin/bash", "-c", line, confinement=steps)
     house.wait_redundant()
