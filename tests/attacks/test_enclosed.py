@@ -18,9 +18,9 @@ import pytest
 from outlive.client import Client
 from outlive.kernel.state_files import read_pid
 from tests.attacks.attacking import NOBODY, Requests, create_token, inside
+from tests.extensions.fleet.pairs import a_token
 from tests.faults.returning import stop_server, until_back
 from tests.keeper.client import until
-from tests.remote.pairs import a_token
 from tests.sandbox.ordinary import as_nobody, open_folder, ordinary_outlive
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer, outlive_command

@@ -95,13 +95,13 @@ _STARTS: set[tuple[str, ...]] = {
     *(("mcp", f"execute_{name}linux_shell_command") for name in ("", "background_")),
 }
 # What opens files at all: refused to a caller that lives in a stronger profile than open
-# (`tests/remote/test_files`).
+# (`tests/extensions/fleet/test_files`).
 _FILES: set[tuple[str, ...]] = {
     *((f"file_{name}",) for name in ("open", "look", "list", "read", "digest", "write", "make", "drop")),
     *(("file_close",), ("GET", "/v1/files"), ("GET", "/v1/files/content"), ("PUT", "/v1/files/content")),
 }
 # What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`,
-# `tests/remote/test_placing`), or only looks.
+# `tests/extensions/fleet/test_placing`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),
     *((name,) for name in ("audit", "settings", "checks")),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.attacks.attacking import Requests, create_token
-from tests.remote.pairs import wait_until
+from tests.extensions.fleet.pairs import wait_until
 from tests.support.fixtures import ServerFactory
 from tests.support.server import outlive_command, run_outlive
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.cli.launching import environment
-from tests.remote.pairs import a_token
+from tests.extensions.fleet.pairs import a_token
 from tests.support.server import OutliveServer, outlive_command
 
 _BLOCKING = """

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from outlive.client import Client
+from tests.extensions.fleet.pairs import a_token, wait_until
 from tests.extensions.ray.cluster import RayCluster
-from tests.remote.pairs import a_token, wait_until
 from tests.support.server import OutliveServer
 
 # A hundredth of a processor: a test that starts thirty commands waits for none of them.

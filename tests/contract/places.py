@@ -13,8 +13,8 @@ from outlive.client import Client, Process, StartOptions
 from tests.contract.exceptions import EXCEPTIONS, Ability
 from tests.contract.fleets import CPU_WORD, Node, open_fleet, wait_connected
 from tests.extensions.docker.tools import remove_containers, serve_words
+from tests.extensions.fleet.pairs import Pair
 from tests.extensions.ray.cluster import RayCluster
-from tests.remote.pairs import Pair
 from tests.support.server import OutliveServer
 
 Name = Literal["local", "docker", "remote", "remote-docker", "static", "ray"]

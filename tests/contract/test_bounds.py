@@ -8,7 +8,7 @@ import pytest
 from outlive.client import Gap, Output
 from tests.contract.places import Asker
 from tests.extensions.docker.tools import PYTHON
-from tests.remote.pairs import PATIENCE_S, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, wait_until
 
 
 @functools.cache

@@ -9,9 +9,9 @@ import pytest
 
 from outlive.client import Output
 from tests.contract.places import Asker, Place
+from tests.extensions.fleet.pairs import PATIENCE_S, wait_until
 from tests.mcp_http.raw_caller import BACKGROUND, RawCaller
 from tests.mcp_http.raw_caller import events_of as mcp_events_of
-from tests.remote.pairs import PATIENCE_S, wait_until
 from tests.rest.rest_caller import RestCaller, events_of
 from tests.support.processes import Marker
 from tests.support.rpc import connect

@@ -6,8 +6,8 @@ import pytest
 
 from outlive.client import InvalidState, StartFailed
 from tests.contract.places import Asker
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of
 from tests.keeper.client import new_id
-from tests.remote.pairs import PATIENCE_S, output_of
 
 
 @pytest.mark.promise("S4.12.nodes", "S4.12.docker")

@@ -9,8 +9,8 @@ import pytest
 
 from outlive.client import Process
 from tests.contract.places import Asker
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of, wait_until
 from tests.keeper.house import is_paused
-from tests.remote.pairs import PATIENCE_S, output_of, wait_until
 from tests.support.escapes import CASES, PID_NAMESPACE
 from tests.support.processes import Marker, all_pids, is_alive
 

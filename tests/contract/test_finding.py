@@ -6,7 +6,7 @@ import pytest
 
 from outlive.client import ProcessNotFound
 from tests.contract.places import Asker
-from tests.remote.pairs import PATIENCE_S, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of, wait_until
 
 
 def _name() -> str:

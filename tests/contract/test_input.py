@@ -6,7 +6,7 @@ import signal
 
 from outlive.client import Follow, Output
 from tests.contract.places import Asker
-from tests.remote.pairs import PATIENCE_S, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of, wait_until
 
 
 def test_input_arrives_in_pieces_and_ends(asker: Asker) -> None:

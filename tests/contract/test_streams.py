@@ -6,7 +6,7 @@ import pytest
 
 from outlive.client import Output
 from tests.contract.places import Asker
-from tests.remote.pairs import PATIENCE_S, output_of
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of
 
 
 @pytest.mark.promise("S4.12.nodes", "S4.12.docker")

@@ -13,7 +13,7 @@ import pytest
 
 from outlive.client import Gap, Process
 from tests.contract.places import Asker, Place
-from tests.remote.pairs import PATIENCE_S, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of, wait_until
 from tests.support.paced import PACED_CODE, Paced
 from tests.support.processes import Marker, end, is_alive, is_stopped
 from tests.support.server import OutliveServer

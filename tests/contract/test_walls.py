@@ -8,7 +8,7 @@ import pytest
 from outlive.client import CommandRefused, InvalidRequest, OutliveError, StartFailed
 from tests.contract.places import CONTAINED, Asker
 from tests.extensions.docker.tools import PYTHON
-from tests.remote.pairs import PATIENCE_S, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of, wait_until
 
 pytestmark = pytest.mark.parametrize("place", CONTAINED, indirect=True, scope="session")
 

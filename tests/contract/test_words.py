@@ -9,7 +9,7 @@ import pytest
 from outlive.client import InvalidRequest
 from tests.contract.places import Asker, Place
 from tests.extensions.docker.tools import PYTHON
-from tests.remote.pairs import PATIENCE_S, output_of
+from tests.extensions.fleet.pairs import PATIENCE_S, output_of
 from tests.support.server import outlive_command
 
 

@@ -3,8 +3,8 @@ that take nothing, too.
 
 STORM_KILLS and STORM_SEED size and repeat them: with 30 kills, as in `.ci/run`, each takes a minute or less,
 on a busy machine half as long again. For a long one each is a program of its own, which tells every fault:
-`python -m tests.faults.storm`, `tests.faults.server_storm`, `tests.faults.fleet_storm` and, as root,
-`tests.faults.disk_storm` with `--kills 1000 --seed N`.
+`python -m tests.faults.storm`, `tests.faults.server_storm` and, as root, `tests.faults.disk_storm` with
+`--kills 1000 --seed N`.
 """
 
 from pathlib import Path
@@ -13,11 +13,8 @@ import pytest
 
 from outlive.core.command import Profile
 from outlive.keeper.sandbox.capabilities import ask_offers
-from tests.extensions.ray.cluster import skip_or_fail_without_ray
 from tests.faults.disk_storm import WEATHERS, disk_storm
-from tests.faults.fleet_storm import LINKS, fleet_storm, storm_cluster
 from tests.faults.server_storm import container_storm, server_storm
-from tests.faults.service_storm import service_storm
 from tests.faults.storm import storm
 from tests.keeper.house import shim_program
 from tests.support.dockerd import Dockerd
@@ -92,61 +89,3 @@ def test_a_kill_storm_in_containers_loses_nothing(
     assert sum(report.blows.values()) >= kills
     assert report.blows["dockerd"]
     assert {"session container", "strict container"} <= {*report.profiles}
-
-
-@pytest.mark.slow
-@pytest.mark.promise("V.once", "V.return", "V.restart")
-@pytest.mark.timeout(1800)
-def test_services_run_once_and_rest_as_they_should_whatever_is_killed(
-    tmp_path: Path, storm_kills: int, storm_seed: int
-) -> None:
-    report = service_storm(tmp_path / "state", kills=max(10, storm_kills // 2), seed=storm_seed)
-    print(report)
-    assert report.faults == []
-
-
-@pytest.mark.slow
-@pytest.mark.promise("L.once", "L.place", "S4.12.nodes.once")
-@pytest.mark.timeout(900)
-def test_a_fleet_starts_each_command_once_and_in_its_turn_whatever_is_killed_or_cut(
-    tmp_path: Path, storm_kills: int, storm_seed: int
-) -> None:
-    """The gateway counts the places; links are cut, silent and held up for seconds."""
-    kills = max(10, storm_kills // 2)
-    report = fleet_storm(tmp_path, kills=kills, seed=storm_seed, at_once=60, cpus=0.6, say=print)
-    print(report)
-    assert report.faults == []
-    assert {*report.blows} >= LINKS
-
-
-@pytest.mark.ray
-@pytest.mark.slow
-@pytest.mark.promise("L.once", "L.place", "S4.12.nodes.once")
-@pytest.mark.timeout(900)
-def test_a_fleet_whose_places_ray_leases_loses_nothing_when_that_is_killed_too(
-    tmp_path: Path, storm_kills: int, storm_seed: int
-) -> None:
-    """Raylets, the control server and the placer are among the victims."""
-    skip_or_fail_without_ray()
-    with storm_cluster() as cluster:
-        report = fleet_storm(
-            tmp_path,
-            kills=max(10, storm_kills // 3),
-            seed=storm_seed,
-            cluster=cluster,
-            at_once=60,
-            cpus=0.6,
-            say=print,
-        )
-    print(report)
-    assert report.faults == []
-    assert {*report.blows} >= {"raylet", "control server", "placer"}
-
-
-@pytest.mark.rare
-@pytest.mark.promise("L.once", "S4.12.nodes.once")
-@pytest.mark.timeout(3600)
-def test_links_that_are_away_for_five_minutes_cost_a_fleet_nothing(tmp_path: Path, storm_seed: int) -> None:
-    report = fleet_storm(tmp_path, kills=60, seed=storm_seed, cut_s=300.0, say=print)
-    print(report)
-    assert report.faults == []

@@ -15,8 +15,8 @@ from outlive.engine import Engine
 from outlive.frontends.rest.door import LoadedRest, RestFrontend
 from outlive.frontends.rest.service import RestService
 from tests.cli.launching import launched
+from tests.extensions.fleet.pairs import wait_until
 from tests.frontends.serving import admitted, served
-from tests.remote.pairs import wait_until
 from tests.rest.rest_caller import RestCaller
 from tests.support.server import OutliveServer
 

@@ -14,7 +14,7 @@ from anyio import to_thread
 
 from tests.extensions.bridge.extension import DocumentExtension, dialling
 from tests.extensions.bridge.knocking import Door, Refused
-from tests.remote.pairs import wait_until
+from tests.extensions.fleet.pairs import wait_until
 from tests.support.fixtures import ServerFactory
 from tests.support.server import OutliveServer
 

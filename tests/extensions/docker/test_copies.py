@@ -10,8 +10,8 @@ import pytest
 from outlive.client import Process
 from tests.extensions.docker.server_house import DockerHouse
 from tests.extensions.docker.tools import remove_containers
+from tests.extensions.fleet.pairs import output_of
 from tests.files.trees import make_tree, state_of
-from tests.remote.pairs import output_of
 from tests.support.server import run_outlive
 
 pytestmark = pytest.mark.docker

@@ -18,7 +18,7 @@ from typing import Any, Self
 import pytest
 
 from outlive.client import Client, Process
-from tests.remote.pairs import a_token, wait_until
+from tests.extensions.fleet.pairs import a_token, wait_until
 from tests.support.run_mark import open_folder_of_run
 from tests.support.server import OutliveServer, free_port
 

@@ -11,8 +11,8 @@ import pytest
 from outlive.client import Client
 from outlive.core.layout import Layout
 from outlive.kernel.locks import holder_of
+from tests.extensions.fleet.pairs import output_of, wait_until
 from tests.extensions.ray.cluster import RayCluster, RaySite, place_of, room_of
-from tests.remote.pairs import output_of, wait_until
 from tests.support.processes import Gate, wait_state_folder_empty
 from tests.support.server import end_keeper, free_port
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from outlive.client import LimitExceeded
+from tests.extensions.fleet.pairs import wait_until
 from tests.extensions.ray.cluster import RaySite, place_of, room_of
-from tests.remote.pairs import wait_until
 from tests.support.processes import Gate
 from tests.support.server import outlive_command
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Client, Process
+from tests.extensions.fleet.pairs import output_of, wait_until
 from tests.extensions.ray.cluster import RaySite, driver_of, place_of, room_of
-from tests.remote.pairs import output_of, wait_until
 from tests.support.processes import Gate
 
 pytestmark = pytest.mark.ray

@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 from outlive.client import Client, Output, Process
+from tests.extensions.fleet.pairs import Pair
 from tests.extensions.observe.telemetry.collector import Collector, TakenSpan, poll
 from tests.extensions.observe.telemetry.conftest import Observed
 from tests.mcp_http.modern_caller import ModernCaller
 from tests.mcp_http.raw_caller import RawCaller, request
-from tests.remote.pairs import Pair
 from tests.support.processes import Gate, wait_file
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.extensions.fleet.pairs import Pair
 from tests.files.trees import sum_of
-from tests.remote.pairs import Pair
 from tests.support.server import outlive_command
 
 _SIZE = 1024**3

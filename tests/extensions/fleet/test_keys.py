@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Client
-from tests.remote.pairs import output_of
+from tests.extensions.fleet.pairs import output_of
 
 pytestmark = pytest.mark.promise("S0.19.list.project")
 

@@ -9,9 +9,9 @@ import pytest
 
 from outlive.client import Client
 from tests.attacks.certificates import Authority
-from tests.remote.cables import Cable
-from tests.remote.joining import invited, join
-from tests.remote.pairs import PATIENCE_S, a_token, node_state, output_of, wait_until
+from tests.extensions.fleet.cables import Cable
+from tests.extensions.fleet.joining import invited, join
+from tests.extensions.fleet.pairs import PATIENCE_S, a_token, node_state, output_of, wait_until
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
 pytestmark = [pytest.mark.thorough, pytest.mark.root("network namespaces need root")]

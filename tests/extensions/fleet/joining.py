@@ -13,7 +13,7 @@ import websockets
 from websockets.sync.client import ClientConnection, connect
 
 from outlive.client import Client
-from tests.remote.pairs import PROXY_HOST, Proxy, node_state, wait_until
+from tests.extensions.fleet.pairs import PROXY_HOST, Proxy, node_state, wait_until
 from tests.support.server import OutliveServer, run_outlive
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from outlive.client import BackendUnavailable, Client, Output, Process
 from outlive.core.identity import RANDOM_BYTES, new_process_id
-from tests.remote.pairs import PATIENCE_S, Pair, a_token, node_state, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, a_token, node_state, output_of, wait_until
 from tests.support.paced import PACED_CODE, Paced
 from tests.support.processes import is_alive
 from tests.support.server import OutliveServer, free_port

@@ -7,8 +7,8 @@ import pytest
 
 from outlive.client import Process
 from tests.docs.wire import Wire
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, wait_until
 from tests.mcp_http.modern_caller import ModernCaller
-from tests.remote.pairs import PATIENCE_S, Pair, wait_until
 from tests.rest.rest_caller import RestCaller
 from tests.support.rpc import connect
 from tests.support.server import run_outlive

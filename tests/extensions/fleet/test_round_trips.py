@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import AsyncClient, Client
-from tests.remote.pairs import PATIENCE_S, Pair, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, output_of, wait_until
 from tests.support.server import OutliveServer
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Client, InvalidRequest, OutliveError
-from tests.remote.pairs import a_token, output_of, wait_until
+from tests.extensions.fleet.pairs import a_token, output_of, wait_until
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer
 

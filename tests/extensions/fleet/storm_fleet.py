@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from outlive.client import Client
+from tests.extensions.fleet.pairs import PROXY_HOST, Proxy, a_token
 from tests.extensions.ray.cluster import RayCluster
 from tests.keeper.client import until
 from tests.keeper.house import House
-from tests.remote.pairs import PROXY_HOST, Proxy, a_token
 from tests.support.server import OutliveServer
 
 NODES = ("n1", "n2")

@@ -15,9 +15,9 @@ import pytest
 from outlive.client import BackendUnavailable, Client, InvalidRequest
 from outlive.policy.access import digest_of
 from tests.attacks.attacking import Requests
+from tests.extensions.fleet.joining import JoinedPair, Machine, invited, kept_by, refusal_of
+from tests.extensions.fleet.pairs import PROXY_HOST, a_token, node_state, output_of, wait_until
 from tests.faults.returning import stop_server, until_back
-from tests.remote.joining import JoinedPair, Machine, invited, kept_by, refusal_of
-from tests.remote.pairs import PROXY_HOST, a_token, node_state, output_of, wait_until
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, end_keeper, outlive_command, run_outlive
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import Client
-from tests.remote.pairs import PATIENCE_S, Pair, a_token, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, a_token, wait_until
 from tests.support.server import OutliveServer, outlive_command
 
 pytestmark = pytest.mark.thorough

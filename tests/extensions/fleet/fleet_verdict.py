@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.faults.fleet import StormFleet
+from tests.extensions.fleet.storm_fleet import StormFleet
 from tests.faults.judging import Report, check_folder
 from tests.faults.turns import Look, Turn, look_faults, most_passed
 from tests.faults.viewers import Viewer

@@ -11,7 +11,7 @@ import pytest
 
 from outlive import PROTOCOL
 from outlive.client import Client, ProtocolViolation
-from tests.remote.pairs import a_token, node_state, wait_until
+from tests.extensions.fleet.pairs import a_token, node_state, wait_until
 from tests.support.server import OutliveServer, run_outlive
 
 pytestmark = pytest.mark.thorough

@@ -16,8 +16,8 @@ from outlive.core.layout import Layout
 from outlive.extensions.fleet.joined.gateways import gateway_name, node_url
 from outlive.kernel.folder_identity import claim_folder
 from tests.attacks.attacking import Requests, create_token
-from tests.remote.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of
-from tests.remote.pairs import node_state, wait_until
+from tests.extensions.fleet.joining import JoinedPair, Machine, invited, join, kept_by, refusal_of
+from tests.extensions.fleet.pairs import node_state, wait_until
 from tests.support.raw import upgrade
 from tests.support.server import OutliveServer, run_outlive
 

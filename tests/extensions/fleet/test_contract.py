@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outlive.client import BackendUnavailable, Client, InvalidRequest
-from tests.remote.pairs import PATIENCE_S, Pair, output_of
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, output_of
 
 FAR = "far"
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from outlive.client import Process
-from tests.remote.pairs import PATIENCE_S, Pair, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, output_of, wait_until
 
 pytestmark = pytest.mark.thorough
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.remote.pairs import Pair
+from tests.extensions.fleet.pairs import Pair
 from tests.terminals.doors import Refused, caller_of
 
 _FAR = "far"

@@ -1,4 +1,6 @@
-"""The storm over a fleet: `python -m tests.faults.fleet_storm --kills 300 --seed N [--ray] [--cut-s 300]`.
+"""The storm over a fleet.
+
+`python -m tests.extensions.fleet.fleet_storm --kills 300 --seed N [--ray] [--cut-s 300]`.
 
 Clients have commands placed on two nodes and on the gateway's own machine, and follow them, while gateway,
 nodes' servers and all keepers are killed, and links are cut, silenced and held up; with --ray also raylets,
@@ -23,9 +25,9 @@ from pathlib import Path
 
 import anyio
 
+from tests.extensions.fleet.fleet_verdict import begun_at, check_starts, check_turns
+from tests.extensions.fleet.storm_fleet import NODES, StormFleet
 from tests.extensions.ray.cluster import RayCluster, driver_of
-from tests.faults.fleet import NODES, StormFleet
-from tests.faults.fleet_verdict import begun_at, check_starts, check_turns
 from tests.faults.judging import Report, check_audit, check_logs, leaks
 from tests.faults.killing import Hand
 from tests.faults.plans import Planner
@@ -359,7 +361,7 @@ def storm_cluster(folder: Path | None = None, *, cpus: int = 2) -> Iterator[RayC
 
 
 def _main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.fleet_storm", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.extensions.fleet.fleet_storm", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ray", action="store_true", help="places are leased by Ray, which is struck, too")

@@ -15,7 +15,7 @@ import pytest
 from outlive.client import BackendUnavailable, Client, InvalidState, ProcessEvent
 from outlive.core.identity import RANDOM_BYTES, new_process_id
 from outlive.extensions.fleet.link import Pauses
-from tests.remote.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Pair, node_state, output_of, wait_until
 from tests.support.server import run_outlive
 
 pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("stays_stopped")]

@@ -1,4 +1,4 @@
-"""The storm over services: `python -m tests.faults.service_storm --kills 100 --seed N`.
+"""The storm over services: `python -m tests.extensions.services.service_storm --kills 100 --seed N`.
 
 Services crash and rest while client, server, supervisor and guardian are killed in random order, also two of
 them at once. In the end no service has run twice at a time, none is missing, none has rested for less than
@@ -253,7 +253,9 @@ def _notes(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.service_storm", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.extensions.services.service_storm", description=__doc__
+    )
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from outlive.client import BackendUnavailable, Client, InvalidRequest, InvalidState, LimitExceeded, Process
-from tests.remote.pairs import PATIENCE_S, Proxy, a_token, output_of, wait_until
+from tests.extensions.fleet.pairs import PATIENCE_S, Proxy, a_token, output_of, wait_until
 from tests.support.processes import Gate
 from tests.support.server import OutliveServer, run_outlive
 

@@ -21,8 +21,8 @@ from outlive.client import (
     ProcessNotFound,
 )
 from outlive.core.file_words import PIECE_BYTES
+from tests.extensions.fleet.pairs import Pair, a_token, output_of, wait_until
 from tests.files.trees import make_tree, state_of, sum_of
-from tests.remote.pairs import Pair, a_token, output_of, wait_until
 from tests.support.rpc import connect
 from tests.support.server import OutliveServer, outlive_command, run_outlive
 
