@@ -100,7 +100,7 @@ _FILES: set[tuple[str, ...]] = {
     *((f"file_{name}",) for name in ("open", "look", "list", "read", "digest", "write", "make", "drop")),
     *(("file_close",), ("GET", "/v1/files"), ("GET", "/v1/files/content"), ("PUT", "/v1/files/content")),
 }
-# What nothing inside may do at all, whatever its token allows (`tests/policy/test_approver`,
+# What nothing inside may do at all, whatever its token allows (`tests/policy/test_access`,
 # `tests/extensions/fleet/test_placing`), or only looks.
 _APPROVALS: set[tuple[str, ...]] = {
     *(("approvals",), ("approve",), ("deny",), ("GET", "/v1/approvals")),

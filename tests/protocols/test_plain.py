@@ -1,5 +1,6 @@
-"""Lines of output: nothing lost, nothing twice, terminal noise gone, what is left out named exactly."""
+"""Output as text: nothing lost, nothing twice, terminal noise gone, what is left out named exactly."""
 
+import itertools
 import re
 
 import orjson
@@ -9,7 +10,16 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.mcp.tools.table import LEAN_TOOLS
-from outlive.protocols.plain import CleanText, Line, LineSplitter, plain_text, strip_ansi
+from outlive.protocols.plain import (
+    CleanText,
+    Clip,
+    Line,
+    LineSplitter,
+    join_pieces,
+    plain_text,
+    shown_ranges,
+    strip_ansi,
+)
 
 _PIECES = st.lists(st.tuples(st.integers(0, 1), st.binary(min_size=1, max_size=20)), max_size=20)
 
@@ -97,3 +107,60 @@ def test_plain_text_has_no_control_characters(text: str) -> None:
 @pytest.mark.promise("S4.13.size")
 def test_the_lean_schemas_are_small() -> None:
     assert len(orjson.dumps([tool.definition() for tool in LEAN_TOOLS])) <= 8192
+
+
+_PARTS = st.sampled_from(["a", "grün", "\n", "\r\n", "\r", "\x1b[31m", "\x1b]0;t\x07", "\b", "漢"])
+
+
+@given(parts=st.lists(_PARTS, max_size=30), cuts=st.lists(st.integers(0, 60)))
+def test_wherever_it_is_cut_the_text_is_that_of_the_whole(parts: list[str], cuts: list[int]) -> None:
+    whole = "".join(parts).encode()
+    places = [0, *sorted(min(cut, len(whole)) for cut in cuts), len(whole)]
+    text = CleanText()
+    pieces = [text.feed(0, whole[begin:end]) for begin, end in itertools.pairwise(places)]
+    assert b"".join(pieces) + text.rest() == plain_text(whole.decode()).encode()
+
+
+def test_streams_are_kept_apart_and_a_line_without_an_end_goes_out_in_pieces() -> None:
+    text = CleanText()
+    assert text.feed(0, b"be") + text.feed(1, b"wrong\n") + text.feed(0, b"gun\n") == b"wrong\nbegun\n"
+    assert len(text.feed(0, b"x" * 3_000_000)) == 3_000_000
+    assert text.rest() == b""
+
+
+def _shown(data: bytes, limit_bytes: int) -> str:
+    pieces = [Clip(start, data[start:end]) for start, end in shown_ranges(len(data), limit_bytes)]
+    return join_pieces([piece for piece in pieces if piece.data], len(data))
+
+
+@pytest.mark.promise("S1.8.output")
+@given(st.text(alphabet=st.sampled_from("aé€😀\n"), max_size=200), st.integers(1, 100))
+def test_the_mark_counts_exactly_what_is_left_out(text: str, limit_bytes: int) -> None:
+    data = text.encode()
+    shown = _shown(data, limit_bytes)
+    if len(data) <= limit_bytes:
+        assert shown == text
+        return
+    assert "\ufffd" not in shown
+    found = re.search(r"\n\[\.\.\. (\d+) bytes omitted \.\.\.\]\n", shown)
+    assert found is not None
+    head, tail = shown[: found.start()], shown[found.end() :]
+    assert text.startswith(head)
+    assert text.endswith(tail)
+    assert len(head.encode()) + int(found[1]) + len(tail.encode()) == len(data)
+    assert len(head.encode()) + len(tail.encode()) >= limit_bytes - 6
+
+
+@given(st.binary(max_size=200), st.integers(1, 100))
+def test_bytes_that_are_no_text_never_fail(data: bytes, limit_bytes: int) -> None:
+    """S1.8."""
+    shown = _shown(data, limit_bytes)
+    assert ("bytes omitted" in shown) == (len(data) > limit_bytes)
+
+
+def test_what_the_log_no_longer_holds_is_marked() -> None:
+    """S1.8."""
+    assert join_pieces([Clip(0, b"ab"), Clip(8, b"cd")], 10) == "ab\n[... 6 bytes omitted ...]\ncd"
+    assert join_pieces([Clip(0, b"ab")], 10) == "ab\n[... 8 bytes omitted ...]\n"
+    assert join_pieces([], 10) == "\n[... 10 bytes omitted ...]\n"
+    assert join_pieces([], 0) == ""

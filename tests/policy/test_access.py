@@ -1,4 +1,4 @@
-"""What is kept of tokens, and which one a secret is."""
+"""What is kept of tokens, which one a secret is, and who may approve."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.core.errors import StoreCorrupt
-from outlive.policy.access import NAME, Scope, Token, decode_tokens, digest_of, encode_tokens, find_token
+from outlive.core.errors import AccessDenied, StoreCorrupt
+from outlive.policy.access import (
+    NAME,
+    Access,
+    Scope,
+    Token,
+    approver_of,
+    decode_tokens,
+    digest_of,
+    encode_tokens,
+    find_token,
+)
 
 _NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 _TOKENS = st.builds(
@@ -65,3 +75,20 @@ def test_a_token_counts_until_the_moment_it_expires() -> None:
     assert find_token([_token("s", expires_s=1)], "s", now=_NOW) is not None
     assert find_token([_token("s", expires_s=0)], "s", now=_NOW) is None
     assert find_token([_token("s", expires_s=-1), _token("s", name="later")], "s", now=_NOW) is not None
+
+
+def test_an_administrator_outside_of_our_trees_is_named_with_his_address() -> None:
+    access = Access(principal="uid:1000", scope=Scope.ADMIN, address="unix pid 7")
+    assert approver_of(access) == "uid:1000 (unix pid 7)"
+    assert approver_of(Access(principal="token:me", scope=Scope.ADMIN)) == "token:me"
+
+
+@pytest.mark.parametrize(
+    ("scope", "inside"), [(Scope.RUN, None), (Scope.READ, None), (Scope.ADMIN, "01k9zq3v8d4t6r2m5x7b1n0c9f")]
+)
+def test_neither_a_narrower_scope_nor_what_was_started_here_may_approve(
+    scope: Scope, inside: str | None
+) -> None:
+    with pytest.raises(AccessDenied) as refused:
+        approver_of(Access(principal="uid:1000", scope=scope, inside=inside))
+    assert refused.value.code == "scope_missing"

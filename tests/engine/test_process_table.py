@@ -1,12 +1,20 @@
-"""The table of what is live, by id, by connection and by principal."""
+"""The table of what is live, by id, by connection and by principal, and how many one principal may have."""
 
 from typing import Any
 
+import pytest
+
+from outlive.config import Settings
+from outlive.core.command import Command
+from outlive.core.errors import LimitExceeded
 from outlive.core.process import Owner
+from outlive.engine import Engine
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import LiveTable, ProcessTable
 from outlive.store.rows import ProcessFilter
+from tests.engine.engines import ME, an_engine
+from tests.keeper.house import House
 from tests.store.rows import a_row
 
 
@@ -67,3 +75,33 @@ async def test_a_principal_has_what_it_started_over_any_connection() -> None:
     assert [*table.of_principal("me")] == [second]
     intake.processes.leave(second)
     assert [*table.of_principal("me")] == []
+
+
+_SLEEP = Command(argv=("sleep", "60"))
+
+
+async def test_one_process_too_many_is_refused_and_another_principal_is_not(own_house: House) -> None:
+    async with an_engine(own_house.state_dir, options=Settings(max_processes=3)) as engine:
+        first, *_ = [await engine.starts.start(_SLEEP, owner=ME) for _ in range(3)]
+        with pytest.raises(LimitExceeded, match="3 processes of this principal") as refused:
+            await engine.starts.start(_SLEEP, owner=ME)
+        assert refused.value.code == "process_limit"
+        assert "--max-processes" in refused.value.hint
+        await engine.starts.start(_SLEEP, owner=Owner(principal="somebody else"))
+        await engine.controls.cancel(first)
+        await engine.queries.wait(first)
+        await engine.starts.start(_SLEEP, owner=ME)
+        await engine.bulk.cancel(grace_s=1)
+
+
+async def test_who_waits_for_a_turn_counts(own_house: House) -> None:
+    async with an_engine(own_house.state_dir, options=Settings(max_processes=2)) as engine:
+        await engine.starts.start(Command(argv=("sleep", "60"), group="g", group_limit=1), owner=ME)
+        await engine.starts.start(Command(argv=("sleep", "60"), group="g"), owner=ME)
+        with pytest.raises(LimitExceeded):
+            await _start(engine)
+        await engine.bulk.cancel(grace_s=1)
+
+
+async def _start(engine: Engine) -> None:
+    await engine.starts.start(Command(argv=("sleep", "60"), group="g"), owner=ME)

@@ -1,4 +1,4 @@
-"""What a viewer is sent next: any writes, turns and reconnects give the same bytes; the end is told once."""
+"""Where a viewer begins and what it is sent next: any writes, turns and reconnects give the same bytes."""
 
 import json
 import tempfile
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.frontends.terminal import terminal_output as showing_module
-from outlive.frontends.terminal.terminal_output import Flow, TerminalOutput
+from outlive.frontends.terminal.terminal_output import HISTORY_BYTES, Flow, TerminalOutput, newest_history
 from outlive.protocols.keeper import Flags, Phase
 from outlive.protocols.terminal_messages import Notice, Where
 from outlive.protocols.websocket_frames import TEXT, split_frames
@@ -187,3 +187,26 @@ def test_what_waits_to_be_said_is_bounded() -> None:
         assert plain.turn() is False
         assert plain.messages == []
         assert (plain.showing.has_partial, plain.showing.show_partial()) == (False, b"")
+
+
+_LINES = b"".join(b"\x1b[3%dmline %06d\x1b[0m\r\n" % (number % 8, number) for number in range(40_000))
+
+
+@pytest.mark.promise("T.begin")
+@pytest.mark.parametrize(
+    "released", [None, (10, 200_000), (10, len(_LINES) - 1000), (len(_LINES) - 1000, len(_LINES) - 500)]
+)
+def test_history_begins_at_a_line(tmp_path: Path, released: tuple[int, int] | None) -> None:
+    written = WrittenProcess(tmp_path, stdio="pty")
+    written.write(_LINES)
+    if released is not None:
+        written.release(*released)
+    begin = newest_history(written.process.log).stdout
+    wanted = len(_LINES) - HISTORY_BYTES
+    assert _LINES[begin - 1 : begin] == b"\n"
+    behind = wanted if released is None or not released[0] < wanted < released[1] else released[1]
+    assert behind <= begin < behind + 100
+
+
+def test_without_output_it_is_the_beginning(tmp_path: Path) -> None:
+    assert newest_history(WrittenProcess(tmp_path, stdio="pty").process.log) == BEGINNING

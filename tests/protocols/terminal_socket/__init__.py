@@ -1,1 +1,0 @@
-"""A terminal over WebSocket as bytes and values."""
