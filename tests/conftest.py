@@ -3,10 +3,11 @@
 Owns only what is true for all folders; a folder's own fixtures live in its own conftest.py.
 """
 
+import gc
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from blockbuster import BlockBuster
@@ -52,6 +53,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Workers report to the run that has started them, which writes."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_FailureLines(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect no garbage among a million new objects that all stay, and never look at them again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 # What bounds a command differs between root and an ordinary user; a runner's PID namespace needs root.
