@@ -87,8 +87,8 @@ def test_every_door_counts_starts_ends_and_failures_by_time_and_project(
         {"project": "relative"},
     ],
 )
-def test_a_span_that_makes_no_sense_is_refused(served: OutliveServer, query: dict[str, Query]) -> None:
-    answer = RestCaller(served.rest_url).send("GET", "/v1/statistics", **query)
+def test_a_span_that_makes_no_sense_is_refused(server: OutliveServer, query: dict[str, Query]) -> None:
+    answer = RestCaller(server.rest_url).send("GET", "/v1/statistics", **query)
     assert (answer.status, answer.json["slug"]) == (422, "invalid_params")
 
 
@@ -146,11 +146,11 @@ def test_an_admin_reads_the_audit_log_by_process_and_page(served: OutliveServer)
 
 
 @pytest.mark.promise("A.audit.read", "A.statistics")
-def test_another_principal_is_counted_nothing_and_reads_no_audit_log(served: OutliveServer) -> None:
-    with Client(served.state_dir, start_server=False) as client:
+def test_another_principal_is_counted_nothing_and_reads_no_audit_log(server: OutliveServer) -> None:
+    with Client(server.state_dir, start_server=False) as client:
         client.start("true").wait(30, until="closed")
-    made = run_outlive("token", "create", "--name", "other", "--scope", "run", state_dir=served.state_dir)
-    with Client(served.state_dir, start_server=False, token=made.stdout.strip()) as other:
+    made = run_outlive("token", "create", "--name", "counted", "--scope", "run", state_dir=server.state_dir)
+    with Client(server.state_dir, start_server=False, token=made.stdout.strip()) as other:
         assert other.server.statistics()["projects"] == []
         with pytest.raises(AccessDenied):
             other.server.audit()
@@ -193,15 +193,13 @@ def test_an_admin_sees_what_doctor_finds_where_the_server_runs(served: OutliveSe
 
 
 @pytest.mark.promise("A.settings", "A.checks")
-@pytest.mark.parametrize("path", ["/v1/settings", "/v1/checks"])
-def test_a_caller_without_the_scope_admin_sees_neither_settings_nor_checks(
-    served: OutliveServer, path: str
-) -> None:
-    asking = RestCaller(served.rest_url)
-    assert asking.send("GET", path).json["slug"] == "scope_missing"
-    made = run_outlive("token", "create", "--as-user", "--scope", "admin", state_dir=served.state_dir)
-    as_admin = {"Authorization": f"Bearer {made.stdout.strip()}"}
-    assert asking.send("GET", path, headers=as_admin).status == 200
+def test_a_caller_without_the_scope_admin_sees_neither_settings_nor_checks(server: OutliveServer) -> None:
+    asking = RestCaller(server.rest_url)
+    words = ("token", "create", "--as-user", "--name", "reports", "--scope", "admin")
+    as_admin = {"Authorization": f"Bearer {run_outlive(*words, state_dir=server.state_dir).stdout.strip()}"}
+    for path in ("/v1/settings", "/v1/checks"):
+        assert asking.send("GET", path).json["slug"] == "scope_missing"
+        assert asking.send("GET", path, headers=as_admin).status == 200
 
 
 @pytest.mark.promise("A.groups")

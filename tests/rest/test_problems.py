@@ -220,9 +220,8 @@ def test_nothing_is_left_of_a_body_whose_process_is_not_there(serve: ServerFacto
     assert resident_kb(server.pid) - before < 20_000
 
 
-def test_a_body_that_is_too_large_is_refused_where_none_is_read(serve: ServerFactory) -> None:
+def test_a_body_that_is_too_large_is_refused_where_none_is_read(server: OutliveServer) -> None:
     """The announced length is enough: the rest of the connection cannot be another request."""
-    server = serve()
     with socket.create_connection(("127.0.0.1", server.ready["ports"]["rest"]), timeout=20) as connection:
         head = f"GET {_ALL} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 10000000000\r\n\r\n"
         connection.sendall(head.encode())
@@ -275,17 +274,16 @@ def test_every_path_asks_for_the_key(serve: ServerFactory) -> None:
     assert upgrade(server.ready["ports"]["rest"], path=f"{_ONE}/follow").status == 401
 
 
-@pytest.mark.parametrize("path", [_ALL, "/api/sync/execute/", f"{_ONE}/signal"])
-def test_a_client_that_hangs_up_within_its_body_is_no_fault_of_the_server(
-    own_server: OutliveServer, path: str
-) -> None:
+def test_a_client_that_hangs_up_within_its_body_is_no_fault_of_the_server(own_server: OutliveServer) -> None:
     """Nothing is logged as an error, and nothing is started."""
     address = urlsplit(own_server.rest_url)
-    head = f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
-    with socket.create_connection((address.hostname, address.port or 0), timeout=30) as connection:
-        connection.sendall(f"{head}Content-Length: 100\r\nExpect: 100-continue\r\n\r\n".encode())
-        assert connection.recv(100).startswith(b"HTTP/1.1 100")  # from here on the route waits for the body
-        connection.sendall(b'{"command": "tr')
+    for path in (_ALL, "/api/sync/execute/", f"{_ONE}/signal"):
+        head = f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+        with socket.create_connection((address.hostname, address.port or 0), timeout=30) as connection:
+            connection.sendall(f"{head}Content-Length: 100\r\nExpect: 100-continue\r\n\r\n".encode())
+            # From here on the route waits for the body.
+            assert connection.recv(100).startswith(b"HTTP/1.1 100")
+            connection.sendall(b'{"command": "tr')
     rest = RestCaller(own_server.rest_url)
     assert rest.call("GET", _ALL).json["processes"] == []
     own_server.stop()
