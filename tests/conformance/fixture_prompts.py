@@ -5,8 +5,7 @@ import re
 from collections.abc import Awaitable, Callable
 
 from outlive.frontends.mcp.http.methods import McpRequest
-from outlive.protocols.mcp.messages import Code, McpError
-from outlive.protocols.mcp.revisions import object_param, text_param
+from outlive.protocols.mcp.messages import Code, McpError, object_param, text_param
 from tests.conformance.fixture_rounds import prompt_round
 from tests.conformance.fixture_tools import PNG, Object, embedded, image, text
 

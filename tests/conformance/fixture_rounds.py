@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outlive.frontends.mcp.http.methods import McpRequest
-from outlive.protocols.mcp.messages import Code, McpError
-from outlive.protocols.mcp.revisions import object_param
+from outlive.protocols.mcp.messages import Code, McpError, object_param
 from tests.conformance.fixture_tools import FixtureTool, Handler, Object, report, said, text
 
 _KEY = os.urandom(32)

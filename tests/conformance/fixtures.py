@@ -11,8 +11,7 @@ from typing import Any
 from outlive.frontends.mcp.http.endpoint import McpEndpoint
 from outlive.frontends.mcp.http.methods import McpMethod, McpRequest
 from outlive.frontends.mcp.tools import Caller
-from outlive.protocols.mcp.messages import Message
-from outlive.protocols.mcp.revisions import SUBSCRIPTION_ID, object_param
+from outlive.protocols.mcp.messages import SUBSCRIPTION_ID, Message, object_param
 from tests.conformance import fixture_prompts as prompts
 from tests.conformance.fixture_prompts import Answer
 from tests.conformance.fixture_questions import Questions

@@ -14,8 +14,7 @@ from outlive.frontends.rest.routes import RestRoute
 from outlive.frontends.rest.service import ROUTES, RestService
 from outlive.operations.table import all_operations
 from outlive.policy.access import Access, Scope
-from outlive.protocols.mcp.arguments import ShellArguments
-from outlive.protocols.mcp.lean import RunArguments
+from outlive.protocols.mcp.arguments import RunArguments, ShellArguments
 from outlive.protocols.rest.requests import StartRequest
 from outlive.server.access.web_pages import STATIC_PAGES
 from scripts.measure import house

@@ -7,7 +7,7 @@ import pytest
 
 from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.handshake import HostProject
-from outlive.protocols.mcp.project import PROJECT_HEADER
+from outlive.protocols.mcp.messages import PROJECT_HEADER
 
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}"
 _REFUSED = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 2\r\n\r\n{}"

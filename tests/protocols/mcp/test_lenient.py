@@ -10,18 +10,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outlive.core.errors import InvalidRequest
-from outlive.protocols.mcp import lean
+from outlive.protocols.mcp import arguments
 from outlive.protocols.mcp.arguments import read_arguments
 from outlive.protocols.mcp.lenient import SYNONYMS, accept_arguments
 
 _SHAPES: dict[type[msgspec.Struct], tuple[str, ...]] = {
-    lean.RunArguments: ("command", "script", "wait_s", "wait_for", "timeout"),
-    lean.ReadArguments: ("id", "grep", "tail"),
-    lean.WaitArguments: ("ids", "mode", "wait_for", "wait_s"),
-    lean.SendArguments: ("id", "text", "keys", "eof"),
-    lean.StopArguments: ("ids",),
-    lean.ControlArguments: ("id", "action", "signal"),
-    lean.ListArguments: ("all",),
+    arguments.RunArguments: ("command", "script", "wait_s", "wait_for", "timeout"),
+    arguments.ReadArguments: ("id", "grep", "tail"),
+    arguments.WaitArguments: ("ids", "mode", "wait_for", "wait_s"),
+    arguments.SendArguments: ("id", "text", "keys", "eof"),
+    arguments.StopArguments: ("ids",),
+    arguments.ControlArguments: ("id", "action", "signal"),
+    arguments.ListArguments: ("all",),
 }
 _NAMES = sorted(
     {field.encode_name for shape in _SHAPES for field in msgspec.structs.fields(shape)} | set(SYNONYMS)
@@ -69,11 +69,11 @@ def _read(shape: type[msgspec.Struct], **raw: object) -> Any:  # noqa: ANN401 --
     st.sampled_from(sorted(_SHAPES, key=str)),
     st.dictionaries(st.sampled_from(_NAMES) | st.text(max_size=8), _JSON, max_size=5),
 )
-@example(lean.RunArguments, {"command": "x", "timeout": float("nan")})
-@example(lean.RunArguments, {"command": "x", "wait_s": "9" * 400})
-@example(lean.RunArguments, {"command": [["x"]]})
-@example(lean.WaitArguments, {"ids": {"a": 1}})
-@example(lean.ControlArguments, {"id": "p1", "action": ["kill"]})
+@example(arguments.RunArguments, {"command": "x", "timeout": float("nan")})
+@example(arguments.RunArguments, {"command": "x", "wait_s": "9" * 400})
+@example(arguments.RunArguments, {"command": [["x"]]})
+@example(arguments.WaitArguments, {"ids": {"a": 1}})
+@example(arguments.ControlArguments, {"id": "p1", "action": ["kill"]})
 def test_nothing_that_is_sent_is_an_accident(shape: type[msgspec.Struct], raw: dict[str, object]) -> None:
     """Any JSON is taken, or refused with words that say what the tool takes."""
     words: tuple[object, object]
@@ -110,59 +110,59 @@ def test_nothing_that_is_sent_is_an_accident(shape: type[msgspec.Struct], raw: d
         ("tty", True, True),
         ("env", {"PORT": 3000, "X": 1.5, "DEBUG": True}, {"PORT": "3000", "X": "1.5", "DEBUG": "true"}),
         ("env", {"GONE": None}, {"GONE": None}),
-        ("wait_for", "ready", lean.WaitFor(text=("ready",))),
-        ("wait_for", "200", lean.WaitFor(text=("200",))),
-        ("wait_for", 3000, lean.WaitFor(text=("3000",))),
-        ("wait_for", "port 3000", lean.WaitFor(port=(3000,))),
-        ("wait_for", "Port: 80", lean.WaitFor(port=(80,))),
-        ("wait_for", ":3000", lean.WaitFor(port=(3000,))),
-        ("until", "ready", lean.WaitFor(text=("ready",))),
+        ("wait_for", "ready", arguments.WaitFor(text=("ready",))),
+        ("wait_for", "200", arguments.WaitFor(text=("200",))),
+        ("wait_for", 3000, arguments.WaitFor(text=("3000",))),
+        ("wait_for", "port 3000", arguments.WaitFor(port=(3000,))),
+        ("wait_for", "Port: 80", arguments.WaitFor(port=(80,))),
+        ("wait_for", ":3000", arguments.WaitFor(port=(3000,))),
+        ("until", "ready", arguments.WaitFor(text=("ready",))),
         (
             "wait_for",
             ["ready", "error", "port 80", ":81", " "],
-            lean.WaitFor(text=("ready", "error"), port=(80, 81)),
+            arguments.WaitFor(text=("ready", "error"), port=(80, 81)),
         ),
-        ("wait_for", '["ready", "port 80"]', lean.WaitFor(text=("ready",), port=(80,))),
-        ("wait_for", "[y/N]", lean.WaitFor(text=("[y/N]",))),
-        ("wait_for", {"port": "3000", "idle_s": "2"}, lean.WaitFor(port=(3000,), idle_s=2.0)),
-        ("wait_for", {"text": ["a", "b"], "port": [1]}, lean.WaitFor(text=("a", "b"), port=(1,))),
+        ("wait_for", '["ready", "port 80"]', arguments.WaitFor(text=("ready",), port=(80,))),
+        ("wait_for", "[y/N]", arguments.WaitFor(text=("[y/N]",))),
+        ("wait_for", {"port": "3000", "idle_s": "2"}, arguments.WaitFor(port=(3000,), idle_s=2.0)),
+        ("wait_for", {"text": ["a", "b"], "port": [1]}, arguments.WaitFor(text=("a", "b"), port=(1,))),
         ("wait_for", [], None),
         ("wait_for", "", None),
     ],
 )
 def test_a_value_is_taken_as_it_is_meant(name: str, sent: object, taken: object) -> None:
     canonical = {"tty": "pty", "until": "wait_for"}.get(name, name)
-    assert getattr(_read(lean.RunArguments, command="x", **{name: sent}), canonical) == taken
+    assert getattr(_read(arguments.RunArguments, command="x", **{name: sent}), canonical) == taken
 
 
 @pytest.mark.promise("S4.13.lenient")
 @pytest.mark.parametrize(
     ("shape", "sent", "name", "taken"),
     [
-        (lean.ReadArguments, {"id": "p1", "cursor": 0}, "cursor", "0"),
-        (lean.ReadArguments, {"id": "p1", "cursor": 12.5}, "cursor", "12.5"),
-        (lean.ReadArguments, {"id": "p1", "offset": 90}, "cursor", "90"),
-        (lean.ReadArguments, {"ids": ["p1"]}, "id", "p1"),
-        (lean.ReadArguments, {"id": [1]}, "id", "p1"),
-        (lean.ReadArguments, {"id": "p1", "head": "5"}, "head", 5),
-        (lean.ReadArguments, {"id": "p1", "tail": -5}, "tail", 5),
-        (lean.ReadArguments, {"id": "p1", "max_output": 500}, "budget", 500),
-        (lean.WaitArguments, {"ids": "p1", "timeout": 5}, "wait_s", 5.0),
-        (lean.WaitArguments, {"ids": "p1", "timeout_ms": 5000}, "wait_s", 5.0),
-        (lean.SendArguments, {"id": "p1", "data": "y"}, "text", "y"),
-        (lean.SendArguments, {"id": "p1", "text": 5}, "text", "5"),
-        (lean.RunArguments, {"command": "x", "timeout_ms": 5000}, "timeout", 5.0),
-        (lean.RunArguments, {"command": "x", "yield_time_ms": 1500}, "wait_s", 1.5),
-        (lean.RunArguments, {"command": "x", "restart": False}, "command", "x"),
-        (lean.RunArguments, {"command": "x", "shell": True}, "command", "x"),
-        (lean.RunArguments, {"command": "x", "env": ["A=1", "B=2=3"]}, "env", {"A": "1", "B": "2=3"}),
-        (lean.RunArguments, {"command": "x", "env": "A=1"}, "env", {"A": "1"}),
-        (lean.RunArguments, {"command": "x", "key": 5}, "key", "5"),
-        (lean.RunArguments, {"command": "x", "pty": "yes"}, "pty", True),
-        (lean.ListArguments, {"all": "yes"}, "all", True),
-        (lean.ListArguments, {"all": "no"}, "all", False),
-        (lean.ListArguments, {"limit": 1000}, "limit", 200),
-        (lean.ControlArguments, {"id": "p1", "signal": "HUP"}, "action", "signal"),
+        (arguments.ReadArguments, {"id": "p1", "cursor": 0}, "cursor", "0"),
+        (arguments.ReadArguments, {"id": "p1", "cursor": 12.5}, "cursor", "12.5"),
+        (arguments.ReadArguments, {"id": "p1", "offset": 90}, "cursor", "90"),
+        (arguments.ReadArguments, {"ids": ["p1"]}, "id", "p1"),
+        (arguments.ReadArguments, {"id": [1]}, "id", "p1"),
+        (arguments.ReadArguments, {"id": "p1", "head": "5"}, "head", 5),
+        (arguments.ReadArguments, {"id": "p1", "tail": -5}, "tail", 5),
+        (arguments.ReadArguments, {"id": "p1", "max_output": 500}, "budget", 500),
+        (arguments.WaitArguments, {"ids": "p1", "timeout": 5}, "wait_s", 5.0),
+        (arguments.WaitArguments, {"ids": "p1", "timeout_ms": 5000}, "wait_s", 5.0),
+        (arguments.SendArguments, {"id": "p1", "data": "y"}, "text", "y"),
+        (arguments.SendArguments, {"id": "p1", "text": 5}, "text", "5"),
+        (arguments.RunArguments, {"command": "x", "timeout_ms": 5000}, "timeout", 5.0),
+        (arguments.RunArguments, {"command": "x", "yield_time_ms": 1500}, "wait_s", 1.5),
+        (arguments.RunArguments, {"command": "x", "restart": False}, "command", "x"),
+        (arguments.RunArguments, {"command": "x", "shell": True}, "command", "x"),
+        (arguments.RunArguments, {"command": "x", "env": ["A=1", "B=2=3"]}, "env", {"A": "1", "B": "2=3"}),
+        (arguments.RunArguments, {"command": "x", "env": "A=1"}, "env", {"A": "1"}),
+        (arguments.RunArguments, {"command": "x", "key": 5}, "key", "5"),
+        (arguments.RunArguments, {"command": "x", "pty": "yes"}, "pty", True),
+        (arguments.ListArguments, {"all": "yes"}, "all", True),
+        (arguments.ListArguments, {"all": "no"}, "all", False),
+        (arguments.ListArguments, {"limit": 1000}, "limit", 200),
+        (arguments.ControlArguments, {"id": "p1", "signal": "HUP"}, "action", "signal"),
     ],
 )
 def test_what_can_mean_one_thing_is_taken(
@@ -175,14 +175,14 @@ def test_what_can_mean_one_thing_is_taken(
 @pytest.mark.parametrize(
     ("shape", "sent", "said"),
     [
-        (lean.RunArguments, {"command": "x", "env": [5]}, 'For example env={"PORT": "3000"}.'),
-        (lean.RunArguments, {"command": "x", "wait_for": True}, '"port 3000"'),
-        (lean.RunArguments, {"command": "x", "wait_s": "soon"}, "wait_s=30"),
-        (lean.RunArguments, {"command": "cat", "stdin": "some text"}, "<<'EOF'"),
-        (lean.ReadArguments, {"ids": ["p1", "p2"]}, "wait(ids=["),
-        (lean.ReadArguments, {"id": "p1", "tail": "last"}, "tail=50"),
-        (lean.WaitArguments, {}, "ids is missing"),
-        (lean.ControlArguments, {"id": "p1"}, "action is missing"),
+        (arguments.RunArguments, {"command": "x", "env": [5]}, 'For example env={"PORT": "3000"}.'),
+        (arguments.RunArguments, {"command": "x", "wait_for": True}, '"port 3000"'),
+        (arguments.RunArguments, {"command": "x", "wait_s": "soon"}, "wait_s=30"),
+        (arguments.RunArguments, {"command": "cat", "stdin": "some text"}, "<<'EOF'"),
+        (arguments.ReadArguments, {"ids": ["p1", "p2"]}, "wait(ids=["),
+        (arguments.ReadArguments, {"id": "p1", "tail": "last"}, "tail=50"),
+        (arguments.WaitArguments, {}, "ids is missing"),
+        (arguments.ControlArguments, {"id": "p1"}, "action is missing"),
     ],
 )
 def test_what_is_refused_is_shown_by_an_example(
@@ -202,13 +202,15 @@ def test_what_is_refused_is_shown_by_an_example(
     ("sent", "wait_s"), [(True, 0), ("true", 0), (1, 0), (False, None), ("false", None), (None, None)]
 )
 def test_background_means_that_nothing_is_waited_for(name: str, sent: object, wait_s: float | None) -> None:
-    assert _read(lean.RunArguments, command="x", **{name: sent}).wait_s == wait_s
+    assert _read(arguments.RunArguments, command="x", **{name: sent}).wait_s == wait_s
 
 
 @pytest.mark.promise("S4.13.lenient")
 @pytest.mark.parametrize("name", ["description", "explanation", "reason", "title"])
 def test_what_only_explains_is_left_out(name: str) -> None:
-    assert _read(lean.RunArguments, command="x", **{name: "why"}) == _read(lean.RunArguments, command="x")
+    assert _read(arguments.RunArguments, command="x", **{name: "why"}) == _read(
+        arguments.RunArguments, command="x"
+    )
 
 
 @pytest.mark.promise("S4.13.lenient")
@@ -224,7 +226,7 @@ def test_what_only_explains_is_left_out(name: str) -> None:
         ("p1 p2", ["p1", "p2"]),
     ],
 )
-@pytest.mark.parametrize("shape", [lean.WaitArguments, lean.StopArguments])
+@pytest.mark.parametrize("shape", [arguments.WaitArguments, arguments.StopArguments])
 @pytest.mark.parametrize("name", ["ids", "id", "process_id", "session_id", "bash_id"])
 def test_ids_are_taken_in_any_form(
     shape: type[msgspec.Struct], name: str, sent: object, ids: list[str]
@@ -246,7 +248,7 @@ def test_ids_are_taken_in_any_form(
     ],
 )
 def test_actions_have_the_names_that_other_tools_give_them(sent: str, taken: str) -> None:
-    assert _read(lean.ControlArguments, id=3, action=sent) == lean.ControlArguments(
+    assert _read(arguments.ControlArguments, id=3, action=sent) == arguments.ControlArguments(
         id="p3",
         action=taken,
     )
@@ -256,7 +258,7 @@ def test_actions_have_the_names_that_other_tools_give_them(sent: str, taken: str
 @pytest.mark.parametrize("sent", [120_000, "120000", 86_401, 1e12])
 def test_milliseconds_are_not_taken_for_seconds(sent: object) -> None:
     with pytest.raises(InvalidRequest, match="more than a day") as caught:
-        _read(lean.RunArguments, command="x", timeout=sent)
+        _read(arguments.RunArguments, command="x", timeout=sent)
     assert caught.value.details == {"parameter": "timeout"}
     assert '"2d"' in (caught.value.hint or "")
     assert "milliseconds" in (caught.value.hint or "")
@@ -266,10 +268,10 @@ def test_milliseconds_are_not_taken_for_seconds(sent: object) -> None:
 @pytest.mark.parametrize(
     ("shape", "raw", "likely"),
     [
-        (lean.RunArguments, {"comand": "x"}, "command"),
-        (lean.RunArguments, {"command": "x", "time_out": 3}, "timeout"),
-        (lean.ReadArguments, {"id": "p1", "tails": 3}, "tail"),
-        (lean.SendArguments, {"id": "p1", "txt": "x"}, "text"),
+        (arguments.RunArguments, {"comand": "x"}, "command"),
+        (arguments.RunArguments, {"command": "x", "time_out": 3}, "timeout"),
+        (arguments.ReadArguments, {"id": "p1", "tails": 3}, "tail"),
+        (arguments.SendArguments, {"id": "p1", "txt": "x"}, "text"),
     ],
 )
 def test_an_unknown_argument_is_refused_with_the_likeliest_one(
@@ -295,12 +297,12 @@ def test_an_unknown_argument_is_refused_with_the_likeliest_one(
 )
 def test_of_two_names_for_one_thing_neither_is_lost_silently(raw: dict[str, object]) -> None:
     with pytest.raises(InvalidRequest):
-        _read(lean.RunArguments, **raw)
+        _read(arguments.RunArguments, **raw)
 
 
 @pytest.mark.promise("S4.13.lenient")
 def test_a_command_of_words_needs_no_shell() -> None:
-    read = _read(lean.RunArguments, command=["ls", "-l", "a b"])
+    read = _read(arguments.RunArguments, command=["ls", "-l", "a b"])
     assert (read.command, read.argv) == (None, ("ls", "-l", "a b"))
 
 
@@ -315,12 +317,14 @@ def test_a_command_of_words_needs_no_shell() -> None:
     ],
 )
 def test_keys_are_taken_by_the_names_that_models_give_them(sent: object, meant: list[str]) -> None:
-    listed = _SHAPES[lean.SendArguments]
-    assert accept_arguments({"id": "p1", "keys": sent}, lean.SendArguments, listed=listed)["keys"] == meant
+    listed = _SHAPES[arguments.SendArguments]
+    assert (
+        accept_arguments({"id": "p1", "keys": sent}, arguments.SendArguments, listed=listed)["keys"] == meant
+    )
 
 
 def test_a_refusal_does_not_repeat_a_secret() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        _read(lean.RunArguments, command="ls", env_secrets=["TOKEN", "hunter2"])
+        _read(arguments.RunArguments, command="ls", env_secrets=["TOKEN", "hunter2"])
     assert "hunter2" not in f"{caught.value.message} {caught.value.hint}"
     assert "env_secrets" in caught.value.message

@@ -11,7 +11,7 @@ from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.frontends.mcp.stdio.relay import Pipes, Relay
 from outlive.kernel.project import host_folder, project_root
 from outlive.operations.tool_sets import TOOL_SETS, listed_tool_sets
-from outlive.protocols.mcp.project import passed_environment
+from outlive.protocols.mcp.messages import passed_environment
 
 _RELAY_BYTES = 8  # no secret: it tells the relays of one machine apart
 

@@ -44,16 +44,19 @@ from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import PAGE_HINT, Scope
-from outlive.protocols.mcp.messages import Code, McpError, Message, read_message
-from outlive.protocols.mcp.project import PROJECT_HEADER
-from outlive.protocols.mcp.revisions import (
+from outlive.protocols.mcp.messages import (
     BATCH_REVISION,
     NEWEST_WITH_SESSIONS,
+    PROJECT_HEADER,
     SESSION_REVISIONS,
     STATELESS_REVISION,
+    Code,
     Declared,
+    McpError,
+    Message,
     check_stateless,
     read_initialize,
+    read_message,
     stateless_result,
     stateless_status,
     unsupported,

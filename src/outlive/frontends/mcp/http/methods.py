@@ -1,7 +1,7 @@
 """The methods of MCP, each once for both eras: `method_table`, from a method's name to what answers it.
 
 A handler gets an `McpRequest` and returns the result as all revisions have it; what 2026-07-28 adds
-(`protocols.mcp.revisions`), HTTP and cancels are `endpoint`'s. It raises McpError for the error that its
+(`protocols.mcp.messages`), HTTP and cancels are `endpoint`'s. It raises McpError for the error that its
 caller shall get.
 """
 
@@ -22,14 +22,18 @@ from outlive.frontends.mcp.http.resources import MIME_TYPE, URI_TEMPLATE, Output
 from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscribers
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
-from outlive.protocols.mcp.messages import Code, McpError, Message, id_of
-from outlive.protocols.mcp.revisions import (
+from outlive.protocols.mcp.messages import (
     STATELESS_REVISION,
     SUBSCRIPTION_ID,
+    Code,
     Declared,
+    McpError,
+    Message,
+    id_of,
     object_param,
     progress_token,
     text_param,
+    wrong_param,
 )
 from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
 from outlive.protocols.sse import encode_event
@@ -319,9 +323,7 @@ class ResourceMethods:
         wanted = object_param(request.params, "notifications", is_needed=True)
         uris = wanted.get("resourceSubscriptions")
         if not (uris is None or (isinstance(uris, list) and all(isinstance(one, str) for one in uris))):
-            raise McpError(
-                Code.INVALID_PARAMS, "Invalid request parameters: resourceSubscriptions is a list of strings."
-            )
+            raise wrong_param("resourceSubscriptions is a list of strings.")
         meta = {SUBSCRIPTION_ID: request.message.request_id}
         with self._subscriptions.stream() as subscriber:
             honored: list[str] = []

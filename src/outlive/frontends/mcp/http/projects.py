@@ -17,7 +17,7 @@ from outlive.core.documents import checked_json
 from outlive.frontends.mcp.tools.calls import Project
 from outlive.operations.requests import ProjectFolder
 from outlive.operations.tool_sets import ToolSet
-from outlive.protocols.mcp.project import MAX_ENVIRONMENT_BYTES
+from outlive.protocols.mcp.messages import MAX_ENVIRONMENT_BYTES
 
 # A host has one project for each of its windows. The oldest is forgotten first, and sent again when it is
 # needed.

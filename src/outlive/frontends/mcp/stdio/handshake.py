@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from outlive.core.documents import decode_json
 from outlive.discovery.server import Server
 from outlive.frontends.mcp.stdio.messages import Envelope, RelayedAnswer, RelayedRequest, RelaySession
-from outlive.protocols.mcp.project import PROJECT_HEADER
+from outlive.protocols.mcp.messages import PROJECT_HEADER
 
 # Hosts give their servers two seconds to end (the official SDKs), of which requests in flight may have had
 # 1.5.

@@ -21,13 +21,14 @@ from outlive.core.values import dataclass
 from outlive.discovery.own_kind import own_token, token_headers
 from outlive.protocols.mcp.messages import (
     ENVELOPE_REVISION,
+    NAMED_BY,
     Code,
     McpError,
     Message,
     MessageId,
+    encode_header,
     read_message,
 )
-from outlive.protocols.mcp.revisions import NAMED_BY, encode_header
 from outlive.protocols.request_ids import find_request_id
 
 # Methods that may be sent again after a lost connection: doing them twice is as good as once.

@@ -37,8 +37,7 @@ from outlive.frontends.mcp.tools.waits import (
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.operations.terminal_requests import typed_keys
-from outlive.protocols.mcp.headers import STOPPED_NOTE
-from outlive.protocols.mcp.lean import (
+from outlive.protocols.mcp.arguments import (
     ControlArguments,
     ListArguments,
     ReadArguments,
@@ -50,7 +49,7 @@ from outlive.protocols.mcp.lean import (
 )
 from outlive.protocols.mcp.lenient import MOST_LISTED
 from outlive.protocols.mcp.tasks import TaskCall
-from outlive.protocols.mcp.texts import error_text
+from outlive.protocols.mcp.texts import STOPPED_NOTE, error_text
 from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.output.pattern import Pattern
 

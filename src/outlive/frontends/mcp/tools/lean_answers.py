@@ -1,7 +1,7 @@
 """What the lean tools answer about a process: a header line, a page of output, and what is best done next
 (promise S4.13.answers).
 
-Texts are `protocols.mcp.headers`' and `protocols.output`'s; here is decided what of them an answer needs, and
+Texts are `protocols.mcp.texts`' and `protocols.output`'s; here is decided what of them an answer needs, and
 the session's memory is told what was shown.
 """
 
@@ -29,8 +29,8 @@ from outlive.frontends.mcp.tools.output.all_output import AllFound
 from outlive.frontends.mcp.tools.pages import LeanPage
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
 from outlive.frontends.mcp.tools.waits import Reason
-from outlive.protocols.mcp.headers import Circumstances, before_words, header
 from outlive.protocols.mcp.hosts import McpHost, host_of
+from outlive.protocols.mcp.texts import Circumstances, before_words, header
 from outlive.protocols.output.body import Source, default_budget
 from outlive.protocols.output.matches import quoted
 from outlive.protocols.output.pattern import Pattern

@@ -23,9 +23,8 @@ from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
-from outlive.protocols.mcp import arguments, schemas
-from outlive.protocols.mcp import lean as lean_arguments
-from outlive.protocols.mcp.schemas import Schema
+from outlive.protocols.mcp import arguments, results
+from outlive.protocols.mcp.results import Schema
 from outlive.protocols.mcp.tasks import TaskCall
 from outlive.protocols.mcp.texts import read_text, terminals_text
 from outlive.server.operations import TerminalCalls
@@ -129,7 +128,7 @@ COMMAND_TOOLS = (
         arguments=arguments.ExecuteArguments,
         named=("command", "timeout", "shell", "cwd", *_WAITS),
         answer=commands.execute,
-        output=schemas.EXECUTED,
+        output=results.EXECUTED,
         refuse=commands.refuse,
         result=commands.result,
     ),
@@ -141,7 +140,7 @@ COMMAND_TOOLS = (
         arguments=arguments.ScriptArguments,
         named=("script_content", "interpreter", "timeout", "cwd", *_WAITS),
         answer=commands.execute_script,
-        output=schemas.SCRIPT_EXECUTED,
+        output=results.SCRIPT_EXECUTED,
         refuse=commands.refuse,
         result=commands.result,
     ),
@@ -152,7 +151,7 @@ COMMAND_TOOLS = (
         operation="get",
         arguments=arguments.StatusArguments,
         answer=commands.get_status,
-        output=schemas.COMMAND_STATUS,
+        output=results.COMMAND_STATUS,
         refuse=commands.refuse_status,
     ),
     Tool(
@@ -162,7 +161,7 @@ COMMAND_TOOLS = (
         operation="list",
         arguments=arguments.HistoryArguments,
         answer=commands.list_history,
-        output=schemas.HISTORY,
+        output=results.HISTORY,
         refuse=commands.refuse,
     ),
 )
@@ -205,7 +204,7 @@ PROCESS_TOOLS = (
         operation="list",
         arguments=arguments.NoArguments,
         answer=processes.list_active,
-        output=schemas.PROCESSES,
+        output=results.PROCESSES,
     ),
 )
 
@@ -218,7 +217,7 @@ LEAN_TOOLS = (
         "grep; to see more, use read, don't run again. stdin is empty; cd lasts only in a workspace. A "
         "long command keeps running: use its id (p1) with wait, read, send, stop.",
         operation="execute",
-        arguments=lean_arguments.RunArguments,
+        arguments=arguments.RunArguments,
         listed=(
             "command",
             "script",
@@ -239,7 +238,7 @@ LEAN_TOOLS = (
         title="Read output",
         description="Show output of a process, running or ended. Default: what you have not seen.",
         operation="read",
-        arguments=lean_arguments.ReadArguments,
+        arguments=arguments.ReadArguments,
         listed=("id", "grep", "tail", "cursor", "all_projects"),
         answer=lean.read,
     ),
@@ -248,7 +247,7 @@ LEAN_TOOLS = (
         title="Wait",
         description="Wait until processes end or need input; shows new output.",
         operation="wait",
-        arguments=lean_arguments.WaitArguments,
+        arguments=arguments.WaitArguments,
         listed=("ids", "mode", "wait_for", "wait_s"),
         answer=lean.wait,
     ),
@@ -257,7 +256,7 @@ LEAN_TOOLS = (
         title="Send input",
         description="Type into a process run with pty; returns what it prints.",
         operation="write",
-        arguments=lean_arguments.SendArguments,
+        arguments=arguments.SendArguments,
         listed=("id", "text", "keys", "eof"),
         answer=lean.send,
     ),
@@ -266,7 +265,7 @@ LEAN_TOOLS = (
         title="Stop",
         description="Kill processes and all their children.",
         operation="control",
-        arguments=lean_arguments.StopArguments,
+        arguments=arguments.StopArguments,
         listed=("ids",),
         answer=lean.stop,
     ),
@@ -275,7 +274,7 @@ LEAN_TOOLS = (
         title="Control",
         description="Pause, resume or signal a process.",
         operation="control",
-        arguments=lean_arguments.ControlArguments,
+        arguments=arguments.ControlArguments,
         listed=("id", "action", "signal"),
         answer=lean.control,
     ),
@@ -284,7 +283,7 @@ LEAN_TOOLS = (
         title="List",
         description="List running processes of this project (newest 20).",
         operation="list",
-        arguments=lean_arguments.ListArguments,
+        arguments=arguments.ListArguments,
         listed=("all", "all_projects"),
         answer=lean.list_all,
     ),
@@ -298,7 +297,7 @@ TERMINAL_TOOLS = (
         operation="terminal_list",
         arguments=terminal_requests.ListTerminals,
         answer=terminals.answers(TerminalCalls.list, lambda members: terminals_text(members["terminals"])),
-        output=schemas.TERMINALS,
+        output=results.TERMINALS,
     ),
     Tool(
         name="terminal_create",
@@ -308,7 +307,7 @@ TERMINAL_TOOLS = (
         operation="terminal_create",
         arguments=terminal_requests.CreateTerminal,
         answer=terminals.create,
-        output=schemas.TERMINAL,
+        output=results.TERMINAL,
     ),
     Tool(
         name="terminal_execute",
@@ -319,7 +318,7 @@ TERMINAL_TOOLS = (
         operation="terminal_execute",
         arguments=terminal_requests.ExecuteInTerminal,
         answer=terminals.execute,
-        output=schemas.TERMINAL_EXECUTED,
+        output=results.TERMINAL_EXECUTED,
     ),
     Tool(
         name="terminal_read",
@@ -330,7 +329,7 @@ TERMINAL_TOOLS = (
         operation="terminal_read",
         arguments=terminal_requests.ReadTerminal,
         answer=terminals.answers(TerminalCalls.read, read_text),
-        output=schemas.TERMINAL_TEXT,
+        output=results.TERMINAL_TEXT,
     ),
     Tool(
         name="terminal_write",
@@ -339,7 +338,7 @@ TERMINAL_TOOLS = (
         operation="terminal_write",
         arguments=terminal_requests.WriteToTerminal,
         answer=terminals.answers(TerminalCalls.write),
-        output=schemas.TERMINAL_WRITTEN,
+        output=results.TERMINAL_WRITTEN,
     ),
     Tool(
         name="terminal_resize",
@@ -348,7 +347,7 @@ TERMINAL_TOOLS = (
         operation="terminal_resize",
         arguments=terminal_requests.ResizeTerminal,
         answer=terminals.answers(TerminalCalls.resize),
-        output=schemas.TERMINAL_SIZE,
+        output=results.TERMINAL_SIZE,
     ),
     Tool(
         name="terminal_close",
@@ -357,7 +356,7 @@ TERMINAL_TOOLS = (
         operation="terminal_close",
         arguments=terminal_requests.CloseTerminal,
         answer=terminals.answers(TerminalCalls.close),
-        output=schemas.TERMINAL_CLOSED,
+        output=results.TERMINAL_CLOSED,
     ),
 )
 

@@ -17,7 +17,7 @@ from outlive.engine import Engine
 from outlive.frontends.mcp.tools.output.search import SEARCH_S
 from outlive.operations.search import SearchMatch, SearchRequest
 from outlive.protocols.jsonrpc.output import STREAM_NAMES
-from outlive.protocols.mcp.lean import ReadArguments
+from outlive.protocols.mcp.arguments import ReadArguments
 from outlive.protocols.output.binary import with_visible_nuls
 from outlive.protocols.output.body import FAILURE_BUDGET
 from outlive.protocols.output.matches import cut_around

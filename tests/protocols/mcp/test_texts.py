@@ -14,7 +14,7 @@ from outlive.core.identity import ProcessId
 from outlive.core.lifecycle import Cause, State
 from outlive.core.location import Location
 from outlive.core.process import Owner, ProcessRecord
-from outlive.protocols.mcp.headers import STOPPED_NOTE, Circumstances, header
+from outlive.protocols.mcp.texts import STOPPED_NOTE, Circumstances, header
 
 _RECORD = ProcessRecord(  # noqa: S604 -- the record only says so
     process_id=ProcessId("x"),
