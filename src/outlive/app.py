@@ -207,7 +207,7 @@ class Application:
         from outlive.frontends.mcp.http.endpoint import McpEndpoint  # noqa: PLC0415
         from outlive.frontends.mcp.tools.toolbox import Toolbox  # noqa: PLC0415
 
-        tools = Toolbox(self._engine, self._settings, self.terminals)
+        tools = Toolbox(self._engine, self._settings, self._operations)
         return McpEndpoint(tools, self._layout, max_message_bytes=self._settings.max_message_bytes)
 
     def _rest_service(self) -> LoadedRest:

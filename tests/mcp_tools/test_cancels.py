@@ -14,8 +14,7 @@ from outlive.engine import Engine, OutputLog
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import Calls
 from outlive.frontends.mcp.tools import Caller, Outcome, Toolbox, runner, waits
-from outlive.frontends.mcp.tools.calls import CallStatus, Project
-from outlive.frontends.mcp.tools.session_memory import SessionMemory
+from outlive.frontends.mcp.tools.calls import CallStatus, Project, SessionMemory
 from outlive.operations.tool_sets import ToolSet
 from outlive.protocols.mcp import hosts
 from tests.mcp_tools.calling import a_caller, answer, live_process, say, seen

@@ -18,7 +18,8 @@ from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import InvalidRequest
 from outlive.core.process import Owner
 from outlive.engine import Engine, Process
-from outlive.frontends.mcp.tools.pages import read_matches, read_page, read_tail
+from outlive.frontends.mcp.tools.pages import read_page, read_tail
+from outlive.frontends.mcp.tools.search import read_matches
 from outlive.protocols.output.body import (
     FAILURE_BUDGET,
     RUNNING_BUDGET,

@@ -1,7 +1,7 @@
 """Records as the documented tools show them: the 13 keys of a command (promise S1.2) and their variants, and
-the output schemas of the MCP tools, as data (promises S1.6, S3.6, S4.5; MCP 2025-11-25, "Tools"). Pure.
+the output schemas of the MCP tools, as data (promises S1.6, S4.5; MCP 2025-11-25, "Tools"). Pure.
 
-A tool without a schema here answers in text alone. The terminals' answers are `server.terminal_calls`'.
+A documents' tool without a schema here answers in text alone.
 
 `WorkspaceState` is what a workspace's shell leaves behind, read from the bytes that `workspace.bash` writes:
 the folder and a newline, then NAME=VALUE for each exported variable that is not as the caller's, NAME for
@@ -298,48 +298,3 @@ PROCESSES = _object(
     },
     ["processes", "count"],
 )
-
-
-def _terminal_answer(**properties: Schema) -> Schema:
-    """Return the schema of a terminal tool's answer; MCP applies it to errors, too, which have no member:
-    none is required.
-    """
-    return {"type": "object", "properties": properties, **_CLOSED}
-
-
-_STATE: Schema = {"enum": ["ready", "busy", "closed", "unknown"]}
-_WAITING: Schema = {"enum": ["none", "input", "password"], "description": "What it waits for to be typed."}
-TERMINAL = _terminal_answer(
-    terminal_id=_STRING,
-    terminal_name=_STRING,
-    target={"enum": ["engine", "vscode"]},
-    state=_STATE,
-    process_id=_NULLABLE,
-    cwd=_NULLABLE,
-)
-TERMINALS = _terminal_answer(terminals=_list_of(TERMINAL))
-TERMINAL_EXECUTED = _terminal_answer(
-    terminal_id=_STRING,
-    output=_STRING,
-    exit_code=_WHOLE_OR_NULL,
-    cursor=_NULLABLE,
-    is_complete=_BOOLEAN,
-    waiting=_WAITING,
-    is_closed=_BOOLEAN,
-    redacted=_REDACTED,
-)
-TERMINAL_TEXT = _terminal_answer(
-    terminal_id=_STRING,
-    text=_STRING,
-    form=_STRING,
-    cursor=_STRING,
-    state=_STATE,
-    waiting=_WAITING,
-    exit_code=_WHOLE_OR_NULL,
-    has_more=_BOOLEAN,
-    has_gap=_BOOLEAN,
-    redacted=_REDACTED,
-)
-TERMINAL_WRITTEN = _terminal_answer(terminal_id=_STRING, written=_WHOLE)
-TERMINAL_SIZE = _terminal_answer(terminal_id=_STRING, rows=_WHOLE, cols=_WHOLE)
-TERMINAL_CLOSED = _terminal_answer(terminal_id=_STRING, closed=_BOOLEAN)

@@ -8,6 +8,7 @@ where a later call may need it; what is as the caller asked (folder, backend) is
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from outlive.core.command import Profile
 from outlive.core.errors import OutliveError
@@ -155,11 +156,11 @@ def _hidden(members: Mapping[str, object]) -> list[str]:
     return [hidden_words(redacted)] if isinstance(redacted, int) else []
 
 
-def terminals_text(terminals: object) -> str:
+def terminals_text(members: Mapping[str, Any]) -> str:
     """Return a line for each terminal."""
     rows = [
         f"{one['terminal_id']} {one['state']} {one['target']} {one['terminal_name']!r} {one['cwd'] or ''}".rstrip()  # noqa: E501 -- cut nowhere better: a table, or another program's text
-        for one in (terminals if isinstance(terminals, list) else ())
+        for one in members["terminals"]
     ]
     return "\n".join(rows) or "[no terminals]"
 

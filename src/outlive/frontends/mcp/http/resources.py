@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from outlive.core.errors import ProcessNotFound
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, shown_bytes
-from outlive.frontends.mcp.tools.processes import output_text
+from outlive.frontends.mcp.tools.documents import output_text
 from outlive.frontends.mcp.tools.runner import is_visible
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.policy.access import Scope

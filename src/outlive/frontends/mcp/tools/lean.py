@@ -1,7 +1,7 @@
 """The lean tools for agents (promise S4.13): run, read, wait, send, stop, control, list.
 
 Answers are text: one header line, then output within a budget. What a session has seen is remembered
-(`session_memory`), so that nothing is shown twice and no cursor has to be passed; `waits` says when a call
+(`SessionMemory`), so that nothing is shown twice and no cursor has to be passed; `waits` says when a call
 answers before the end.
 """
 
@@ -23,9 +23,9 @@ from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
 from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all, shown_before
-from outlive.frontends.mcp.tools.output.all_output import count_elsewhere, search_all
-from outlive.frontends.mcp.tools.pages import read_head, read_matches, read_page, read_tail
+from outlive.frontends.mcp.tools.pages import read_head, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
+from outlive.frontends.mcp.tools.search import count_elsewhere, read_matches, search_all
 from outlive.frontends.mcp.tools.waits import (
     Reason,
     WaitEnd,

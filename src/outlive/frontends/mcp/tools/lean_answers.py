@@ -25,9 +25,9 @@ from outlive.core.process import ProcessRecord
 from outlive.engine import Process
 from outlive.engine.commands.unfiltered import HiddenByFilter, hidden_by_filter
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
-from outlive.frontends.mcp.tools.output.all_output import AllFound
 from outlive.frontends.mcp.tools.pages import LeanPage
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
+from outlive.frontends.mcp.tools.search import AllFound
 from outlive.frontends.mcp.tools.waits import Reason
 from outlive.protocols.mcp.hosts import McpHost, host_of
 from outlive.protocols.mcp.texts import Circumstances, before_words, header

@@ -21,22 +21,22 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.values import dataclass, field
 from outlive.engine import Asker, Engine, Process
-from outlive.engine.terminals import Terminals, terminals_of
+from outlive.engine.terminals import terminals_of
 from outlive.frontends.mcp.tools.calls import (
     Caller,
     CallStatus,
     Outcome,
     Progress,
+    SessionMemory,
     ToolPolicy,
     shown_bytes,
 )
 from outlive.frontends.mcp.tools.pages import News
-from outlive.frontends.mcp.tools.session_memory import SessionMemory
 from outlive.frontends.mcp.tools.waits import patience_of, until_complete
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text, status_call
-from outlive.server.operations import TerminalCalls
+from outlive.server.operations import Operations
 from outlive.server.shown_output import ShownOutput, shown_output
 
 _logger = logging.getLogger(__name__)
@@ -55,15 +55,17 @@ class Runner:
         engine: Runs the processes; opened by the caller.
         settings: Limits and defaults.
         policy: Decides from the settings whether a command may run.
-        terminals: Answers the terminal tools.
+        operations: Carries out what every door answers alike.
         memory: What it remembers of MCP sessions.
     """
 
-    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
+    def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         self.engine = engine
         self.settings = settings
         self.policy = ToolPolicy(settings)
-        self.terminals = TerminalCalls(terminals or terminals_of(engine), wait_s=settings.wait_s)
+        self.operations = operations or Operations(
+            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
+        )
         self.memory = SessionMemory()
         self._endings: set[asyncio.Task[None]] = set()
         self._is_let_go = False

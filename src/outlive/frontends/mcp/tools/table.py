@@ -6,6 +6,7 @@ function, an entry here. Descriptions are for models: each one names the tool th
 stops.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -15,19 +16,18 @@ import msgspec
 from outlive.core.errors import OutliveError
 from outlive.core.values import dataclass
 from outlive.engine import Process
-from outlive.frontends.mcp.tools import commands, lean, processes, terminals
+from outlive.frontends.mcp.tools import documents, lean
 from outlive.frontends.mcp.tools.calls import Outcome
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
-from outlive.operations import terminal_requests
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
+from outlive.operations.terminal_requests import CreateTerminal, ExecuteInTerminal
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp import arguments, results
 from outlive.protocols.mcp.results import Schema
 from outlive.protocols.mcp.tasks import TaskCall
-from outlive.protocols.mcp.texts import read_text, terminals_text
-from outlive.server.operations import TerminalCalls
+from outlive.protocols.mcp.texts import executed_text, read_text, terminals_text
 
 BACKGROUND_TOOL = "execute_background_linux_shell_command"  # an endpoint may stream its answer (promise S4.3)
 
@@ -127,10 +127,10 @@ COMMAND_TOOLS = (
         operation="execute",
         arguments=arguments.ExecuteArguments,
         named=("command", "timeout", "shell", "cwd", *_WAITS),
-        answer=commands.execute,
+        answer=documents.execute_command,
         output=results.EXECUTED,
-        refuse=commands.refuse,
-        result=commands.result,
+        refuse=documents.refuse,
+        result=documents.command_result,
     ),
     Tool(
         name="command_execute_script",
@@ -139,10 +139,10 @@ COMMAND_TOOLS = (
         operation="execute",
         arguments=arguments.ScriptArguments,
         named=("script_content", "interpreter", "timeout", "cwd", *_WAITS),
-        answer=commands.execute_script,
+        answer=documents.execute_script,
         output=results.SCRIPT_EXECUTED,
-        refuse=commands.refuse,
-        result=commands.result,
+        refuse=documents.refuse,
+        result=documents.command_result,
     ),
     Tool(
         name="command_get_status",
@@ -150,9 +150,9 @@ COMMAND_TOOLS = (
         description="Return state and output so far of a running or finished command.",
         operation="get",
         arguments=arguments.StatusArguments,
-        answer=commands.get_status,
+        answer=documents.get_status,
         output=results.COMMAND_STATUS,
-        refuse=commands.refuse_status,
+        refuse=documents.refuse_status,
     ),
     Tool(
         name="command_list_history",
@@ -160,9 +160,9 @@ COMMAND_TOOLS = (
         description="Return the newest commands first.",
         operation="list",
         arguments=arguments.HistoryArguments,
-        answer=commands.list_history,
+        answer=documents.list_history,
         output=results.HISTORY,
-        refuse=commands.refuse,
+        refuse=documents.refuse,
     ),
 )
 
@@ -175,8 +175,8 @@ PROCESS_TOOLS = (
         operation="execute",
         arguments=arguments.ShellArguments,
         named=_SHELL_ARGUMENTS,
-        answer=processes.execute,
-        result=processes.result,
+        answer=documents.execute_shell,
+        result=documents.shell_result,
     ),
     Tool(
         name=BACKGROUND_TOOL,
@@ -186,7 +186,7 @@ PROCESS_TOOLS = (
         operation="execute",
         arguments=arguments.ShellArguments,
         named=_SHELL_ARGUMENTS,
-        answer=processes.execute_background,
+        answer=documents.execute_background,
     ),
     Tool(
         name="terminate_process",
@@ -195,7 +195,7 @@ PROCESS_TOOLS = (
         "started by this server).",
         operation="control",
         arguments=arguments.TerminateArguments,
-        answer=processes.terminate,
+        answer=documents.terminate,
     ),
     Tool(
         name="list_processes",
@@ -203,7 +203,7 @@ PROCESS_TOOLS = (
         description="List all running processes started by this server.",
         operation="list",
         arguments=arguments.NoArguments,
-        answer=processes.list_active,
+        answer=documents.list_active,
         output=results.PROCESSES,
     ),
 )
@@ -289,74 +289,82 @@ LEAN_TOOLS = (
     ),
 )
 
+_TERMINAL_TEXTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
+    {"terminal_list": terminals_text, "terminal_execute": executed_text, "terminal_read": read_text}
+)
+_NOT_SHOWN = frozenset({"default", "description", "required"})
+
+
+def _terminal_tool(name: str, title: str, description: str) -> Tool:
+    """Return the tool of an operation on terminals, which every door answers alike (promise S3.6)."""
+    operation = OPERATIONS[name]
+    text_of: Callable[[Mapping[str, Any]], str] = _TERMINAL_TEXTS.get(name, json.dumps)
+
+    async def answer(call: ToolCall, asked: Any) -> Outcome:  # noqa: ANN401 -- checked against the tool's struct before
+        await _check_shell(call, asked)
+        members = await call.runner.operations.carry_out(name, asked, call.caller.owner)
+        return Outcome(text=text_of(members), structured=members)
+
+    return Tool(
+        name=name,
+        title=title,
+        description=description,
+        operation=name,
+        arguments=operation.request or arguments.NoArguments,
+        answer=answer,
+        output=None if operation.answer is None else _bare(arguments_schema(operation.answer)),
+    )
+
+
+def _bare(schema: Any) -> Any:  # noqa: ANN401 -- JSON
+    """Return the schema of an answer without words. MCP applies it to errors, too, which have no member: none
+    is required.
+    """
+    if isinstance(schema, dict):
+        return {name: _bare(part) for name, part in schema.items() if name not in _NOT_SHOWN}
+    return schema
+
+
+async def _check_shell(call: ToolCall, asked: object) -> None:
+    """Let pass what the settings of the tools let run, where a call runs something."""
+    policy = call.runner.policy
+    if isinstance(asked, CreateTerminal):
+        policy.check_argv((asked.shell or "bash",))
+    if isinstance(asked, ExecuteInTerminal):
+        policy.check_line(asked.command)
+        terminals = call.runner.operations.terminals
+        if asked.terminal_id is None and not await terminals.has_active(call.caller.owner):
+            policy.check_argv(("bash",))  # one is opened
+
+
 TERMINAL_TOOLS = (
-    Tool(
-        name="terminal_list",
-        title="List terminals",
-        description="List the open terminals.",
-        operation="terminal_list",
-        arguments=terminal_requests.ListTerminals,
-        answer=terminals.answers(TerminalCalls.list, lambda members: terminals_text(members["terminals"])),
-        output=results.TERMINALS,
+    _terminal_tool("terminal_list", "List terminals", "List the open terminals."),
+    _terminal_tool(
+        "terminal_create",
+        "Open a terminal",
+        "Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives this session "
+        "and the server; close it when it is not needed any more.",
     ),
-    Tool(
-        name="terminal_create",
-        title="Open a terminal",
-        description="Open a terminal: a shell that stays, with its folder, variables and jobs. It outlives "
-        "this session and the server; close it when it is not needed any more.",
-        operation="terminal_create",
-        arguments=terminal_requests.CreateTerminal,
-        answer=terminals.create,
-        output=results.TERMINAL,
+    _terminal_tool(
+        "terminal_execute",
+        "Run a command in a terminal",
+        "Run a command of any number of lines at a terminal's prompt and return its output and exit code. "
+        "What waits for input or takes longer than wait_s goes on: then use terminal_read and "
+        "terminal_write.",
     ),
-    Tool(
-        name="terminal_execute",
-        title="Run a command in a terminal",
-        description="Run a command of any number of lines at a terminal's prompt and return its output and "
-        "exit code. What "
-        "waits for input or takes longer than wait_s goes on: then use terminal_read and terminal_write.",
-        operation="terminal_execute",
-        arguments=terminal_requests.ExecuteInTerminal,
-        answer=terminals.execute,
-        output=results.TERMINAL_EXECUTED,
+    _terminal_tool(
+        "terminal_read",
+        "Read a terminal",
+        "Return what a terminal shows: the newest output, or that from a cursor on; also after its end.",
     ),
-    Tool(
-        name="terminal_read",
-        title="Read a terminal",
-        description=(
-            "Return what a terminal shows: the newest output, or that from a cursor on; also after its end."
-        ),
-        operation="terminal_read",
-        arguments=terminal_requests.ReadTerminal,
-        answer=terminals.answers(TerminalCalls.read, read_text),
-        output=results.TERMINAL_TEXT,
+    _terminal_tool(
+        "terminal_write",
+        "Type into a terminal",
+        "Type a text, then keys, whatever runs there: answers, passwords, ctrl-c.",
     ),
-    Tool(
-        name="terminal_write",
-        title="Type into a terminal",
-        description="Type a text, then keys, whatever runs there: answers, passwords, ctrl-c.",
-        operation="terminal_write",
-        arguments=terminal_requests.WriteToTerminal,
-        answer=terminals.answers(TerminalCalls.write),
-        output=results.TERMINAL_WRITTEN,
-    ),
-    Tool(
-        name="terminal_resize",
-        title="Resize a terminal",
-        description="Set a terminal's size.",
-        operation="terminal_resize",
-        arguments=terminal_requests.ResizeTerminal,
-        answer=terminals.answers(TerminalCalls.resize),
-        output=results.TERMINAL_SIZE,
-    ),
-    Tool(
-        name="terminal_close",
-        title="Close a terminal",
-        description="Close a terminal: its shell and what runs in it end.",
-        operation="terminal_close",
-        arguments=terminal_requests.CloseTerminal,
-        answer=terminals.answers(TerminalCalls.close),
-        output=results.TERMINAL_CLOSED,
+    _terminal_tool("terminal_resize", "Resize a terminal", "Set a terminal's size."),
+    _terminal_tool(
+        "terminal_close", "Close a terminal", "Close a terminal: its shell and what runs in it end."
     ),
 )
 

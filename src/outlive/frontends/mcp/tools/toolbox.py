@@ -25,8 +25,7 @@ from outlive.core.hints import Door, hint_for
 from outlive.core.location import LOCAL
 from outlive.core.values import replace
 from outlive.engine import Engine, Process
-from outlive.engine.terminals import Terminals
-from outlive.frontends.mcp.tools import processes
+from outlive.frontends.mcp.tools import documents
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, UnknownTool
 from outlive.frontends.mcp.tools.lean_answers import runnable
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed, is_visible
@@ -39,6 +38,7 @@ from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
 from outlive.protocols.mcp.hosts import host_of, is_beyond_limit
 from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
+from outlive.server.operations import Operations
 
 _logger = logging.getLogger(__name__)
 
@@ -165,11 +165,11 @@ def _read(path: str) -> TaskCall | None:
 class Toolbox:
     """The tools of one engine. Used from the engine's event loop."""
 
-    def __init__(self, engine: Engine, settings: Settings, terminals: Terminals | None = None) -> None:
+    def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         self.engine = engine
         self.settings = settings
         self._configured = _configured(settings)
-        self._runner = runner = Runner(engine, settings, terminals)
+        self._runner = runner = Runner(engine, settings, operations)
         self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
         # "all" is made of others: a tool has the words of the set that it comes from.
         self._words: dict[str, Door] = {
@@ -194,10 +194,6 @@ class Toolbox:
         """
         if is_beyond_limit(waited_s, host_of(caller.client)):
             self._runner.memory.note_patience(caller)
-
-    def offers(self, name: str | None, caller: Caller) -> bool:
-        """Tell whether a caller is offered a tool of that name."""
-        return name in self._tools_of(caller)
 
     @property
     def tasks(self) -> Tasks:
@@ -308,7 +304,7 @@ class Toolbox:
             self._tool(BACKGROUND_TOOL, caller).scope
         )  # it is not offered with every setting
         asked = read_arguments(arguments, ShellArguments)
-        return await processes.start_background(ToolCall(self._runner, caller), asked)
+        return await documents.start_background(ToolCall(self._runner, caller), asked)
 
     async def background_result(self, process: Process) -> Outcome:
         """Return the last result of a background command that is complete: both streams joined (promise
@@ -321,7 +317,7 @@ class Toolbox:
         """
         if not process.status.is_complete:
             raise InvalidState("process_running", "The process is not complete yet.")
-        return await processes.result(self._runner, process)
+        return await documents.shell_result(self._runner, process)
 
     def _tools_of(self, caller: Caller) -> Mapping[str, Tool]:
         """Return the tool set of the caller's host, else the server's: whichever it is, no set is a wall."""
