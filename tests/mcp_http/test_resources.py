@@ -16,8 +16,12 @@ from mcp.types import ResourceUpdatedNotification, TextContent, TextResourceCont
 from outlive.config import Settings
 from outlive.core.errors import AccessDenied, LimitExceeded, ProcessNotFound
 from outlive.engine import Engine, Process
-from outlive.frontends.mcp.http.resources import OutputResources
-from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscriber, OutputSubscribers
+from outlive.frontends.mcp.http.resources import (
+    MAX_RESOURCES,
+    OutputResources,
+    OutputSubscriber,
+    OutputSubscribers,
+)
 from outlive.frontends.mcp.tools import Caller, Toolbox
 from outlive.policy.access import Scope
 from tests.mcp_http.modern_caller import ModernCaller

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from outlive.discovery.server import Server
-from outlive.frontends.mcp.stdio.handshake import HostProject
+from outlive.frontends.mcp.stdio.relay import HostProject
 from outlive.protocols.mcp.messages import PROJECT_HEADER
 
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 2\r\n\r\n{}"

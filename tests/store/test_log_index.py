@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from outlive.policy.redaction import Redactor
-from outlive.protocols.output.line_query import LineQuery
-from outlive.protocols.output.literals import needed_literals
+from outlive.protocols.output.line_query import LineQuery, needed_literals
 from outlive.store.log_mask import Hiding
 from outlive.store.output_log import OutputLog
 from outlive.store.search import log_index

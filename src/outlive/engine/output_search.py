@@ -23,8 +23,7 @@ from outlive.core.values import dataclass, replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.queries import Queries
-from outlive.protocols.output.line_query import LineQuery
-from outlive.protocols.output.literals import needed_literals
+from outlive.protocols.output.line_query import LineQuery, needed_literals
 from outlive.store.output_log import OutputLog
 from outlive.store.registry import Registry, output_bytes
 from outlive.store.rows import ProcessFilter

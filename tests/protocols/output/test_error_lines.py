@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outlive.protocols.output.error_forms import ERROR_FORMS, ErrorForm
-from outlive.protocols.output.error_lines import error_spans, looks_like_error
+from outlive.protocols.output.error_lines import ERROR_FORMS, ErrorForm, error_spans, looks_like_error
 
 
 @pytest.mark.promise("S4.13.errors")

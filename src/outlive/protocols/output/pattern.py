@@ -1,16 +1,18 @@
 r"""What a caller looks for in output: `Pattern`, a regular expression that costs time in proportion to what
-it searches. Pure.
+it searches, and `AwaitedText`, what a call waits for (promise S4.13.waits). Pure.
 
 The engine is RE2, which has no backtracking: no pattern and no output makes it run for long (decision 174).
 The price is that it knows no look-around and no back-references; what it cannot read is looked for as plain
 text, and the answer says so.
 """
 
+import contextlib
 import re
 from collections.abc import Iterator
 from typing import Any
 
 from outlive.core.errors import InvalidRequest
+from outlive.protocols.plain import without_escapes
 
 # A pattern is written by hand or by a model: more is a mistake, such as a whole log pasted into it.
 MAX_PATTERN_CHARACTERS = 1000
@@ -110,3 +112,45 @@ def matching_lines(compiled: Any, data: bytes) -> Iterator[tuple[int, int, int, 
         if begin < len(data):  # not the empty string behind the last newline
             yield begin, end, hit, found.end()
         position = end + 1
+
+
+# What stands before a wish: the edge of a word, or anything but a part of one.
+_NOT_INSIDE_A_WORD = r"(?:\b|^|\W)"
+# "[y/N]", "...", "$ ", "Continue?": as regular expressions they are met by much else, and are meant as they
+# stand.
+_NO_PATTERN = re.compile(r"[^\w*+\\]*(?:\[[^\]]*\][^\w*+\\]*)?|.*\w\?(?:\s.*)?", re.DOTALL)
+
+
+class AwaitedText:
+    """One wished text, compiled; `text` is as the caller has written it.
+
+    Letter case is ignored. A wish is met by its text or by the regular expression that it is; neither begins
+    inside a word, since `ready` is not what "address already in use" says, and both may end in one.
+    """
+
+    __slots__ = ("_compiled", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        literal = re.escape(text.strip("\r\n"))
+        forms = [f"{literal}|{text}", literal]
+        for form in forms[1:] if _NO_PATTERN.fullmatch(text) else forms:
+            with contextlib.suppress(ValueError):
+                # No capitals count: servers say "Listening", and models ask for "listening".
+                self._compiled = compile_lines(f"{_NOT_INSIDE_A_WORD}(?:{form})", is_case_sensitive=False)
+                if self._compiled.search(b"") is None:  # else any output would meet it
+                    return
+
+    def is_in(self, data: bytes) -> bool:
+        """Tell whether output has it, as it was written or as a terminal shows it."""
+        if self._compiled.search(data) is not None:
+            return True
+        if b"\x1b" not in data:
+            return False
+        # A colour ends in a letter, which is no part of the word behind it. What moves the cursor parts
+        # words, and what colours them does not, so both are tried.
+        text = data.decode("utf-8", "replace")
+        return any(
+            self._compiled.search(without_escapes(text, instead=one).encode()) is not None
+            for one in ("", "\n")
+        )

@@ -8,7 +8,7 @@ anywhere, and nothing waits for it.
 The file is a row of records, each for a group of eight blocks of one stream: a header, and pages. Every four
 bytes in a row (of which every second place counts) name a slot by their remainder; the slot's bits say in
 which of the eight blocks they occur. Each page has a CRC-32. What is indexed are the bytes as callers are
-shown them, folded (`protocols/output/literals.py`): nothing that is redacted is in it.
+shown them, folded (`protocols/output/line_query.py`): nothing that is redacted is in it.
 
 Sizes are measured (decision 203): an eighth of the log, and 40 s of processor time a gigabyte to make.
 """
@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 
 from outlive.core.values import dataclass
 from outlive.policy.redaction import Redactor
-from outlive.protocols.output.literals import MAX_LITERAL_BYTES, fold
+from outlive.protocols.output.line_query import MAX_LITERAL_BYTES, fold
 from outlive.store.output_log import MAX_PREAD_BYTES, OutputLog
 
 INDEX_FILE = "index"

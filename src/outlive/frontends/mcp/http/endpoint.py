@@ -5,7 +5,7 @@ A request goes one way: bytes to message, what its era asks of headers and sessi
 as JSON or as events. Raw callers send no MCP-Protocol-Version header; the others name a revision with
 sessions, or 2026-07-28, which has none. The work for a request of a session runs in a task that a lost
 connection does not end; without sessions, closing the connection is the cancel. PUT takes where a relay's
-host works (`projects`). A page of this machine without a token may do little (`_GREETINGS`: the scope hello,
+host works (`Projects`). A page of this machine without a token may do little (`_GREETINGS`: the scope hello,
 promise S4.10, decision 72).
 """
 
@@ -37,9 +37,8 @@ from outlive.frontends.mcp.http.exchange import (
 )
 from outlive.frontends.mcp.http.methods import SERVER, McpMethod, McpRequest, method_table
 from outlive.frontends.mcp.http.output_events import stream_background
-from outlive.frontends.mcp.http.projects import Projects
-from outlive.frontends.mcp.http.sessions import McpSession, McpSessions
-from outlive.frontends.mcp.http.subscriptions import OutputSubscribers, updated_message
+from outlive.frontends.mcp.http.resources import OutputSubscribers, updated_message
+from outlive.frontends.mcp.http.sessions import McpSession, McpSessions, Projects
 from outlive.frontends.mcp.tools.calls import Caller
 from outlive.frontends.mcp.tools.table import BACKGROUND_TOOL
 from outlive.frontends.mcp.tools.toolbox import Toolbox

@@ -18,8 +18,13 @@ from outlive.core.errors import OutliveError, ProcessNotFound
 from outlive.core.values import dataclass
 from outlive.frontends.mcp.http.calls import Calls, InFlight
 from outlive.frontends.mcp.http.exchange import EventStream
-from outlive.frontends.mcp.http.resources import MIME_TYPE, URI_TEMPLATE, OutputResources
-from outlive.frontends.mcp.http.subscriptions import MAX_RESOURCES, OutputSubscribers
+from outlive.frontends.mcp.http.resources import (
+    MAX_RESOURCES,
+    MIME_TYPE,
+    URI_TEMPLATE,
+    OutputResources,
+    OutputSubscribers,
+)
 from outlive.frontends.mcp.tools.calls import Caller, Outcome, Progress, UnknownTool
 from outlive.frontends.mcp.tools.toolbox import Tasks, Toolbox
 from outlive.protocols.mcp.messages import (

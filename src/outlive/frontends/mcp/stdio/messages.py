@@ -261,5 +261,14 @@ class RelayedRequest:
         return line.rstrip(b"\r\n")
 
 
+def ask(
+    connection: socket.socket, body: bytes, headers: Sequence[tuple[str, str]], *, method: str = "POST"
+) -> tuple[RelayedAnswer, bytes]:
+    """Make one request over a connection, close that, and return the head and the body of the answer."""
+    with RelayedRequest(connection) as exchange:
+        exchange.send(body, headers, method=method)
+        return exchange.read_answer(), exchange.read_body()
+
+
 def _lost() -> ConnectionError:
     return ConnectionAbortedError("the server went away before its answer was complete")

@@ -1,40 +1,250 @@
 """The relay between a host's lines and the server's MCP endpoint: `Relay`.
 
+Its parts are the session that the host's `initialize` began (`Handshake`), where the host works
+(`HostProject`), what the server tells of its own accord (`ResourceUpdates`), and the host's `Pipes`.
+
 One thread for each message: requests run side by side, and streamed messages are passed on as they come. The
 relay decides which requests are sent again when the server dies; what messages mean is known to the server
-alone. The session is `handshake`'s, what comes between the host's requests `updates`'.
-
-Standard input and output as the relay holds them: whole lines in, whole lines out, and nothing else on
-stdout.
-
-A library that prints something would break the protocol, so descriptors 0 and 1 are replaced for the rest of
-the program.
+alone.
 """
 
+import contextlib
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError
 from outlive.core.hints import hint_for
 from outlive.core.values import dataclass, field
 from outlive.discovery.server import Server
-from outlive.frontends.mcp.stdio.handshake import Handshake, HostProject
 from outlive.frontends.mcp.stdio.messages import (
     Envelope,
     Malformed,
     RelayedAnswer,
     RelayedRequest,
+    RelaySession,
+    ask,
     encode_empty_result,
     encode_error,
     is_answer,
     read_envelope,
 )
-from outlive.frontends.mcp.stdio.updates import MessageWriter, ResourceUpdates
-from outlive.protocols.mcp.messages import Code, McpError, MessageId
+from outlive.protocols.mcp.messages import PROJECT_HEADER, Code, McpError, MessageId
+
+
+class Pipes:
+    """The host's two pipes, which the rest of this process can no longer reach.
+
+    Writing is safe from any thread; a host that does not read makes writers wait. Once it has closed its end,
+    messages are dropped silently.
+    """
+
+    def __init__(self) -> None:
+        while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
+            pass  # the host has closed 0, 1 or 2: it is filled, so that no file opened later takes its place
+        self._reader = os.dup(0)
+        self._writer = os.dup(1)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+        for descriptor in (self._reader, self._writer):
+            os.set_blocking(descriptor, True)
+        self._lock = threading.Lock()
+        self._is_open = True
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the host's lines, of any length, until it closes its end; blank ones are skipped."""
+        with open(self._reader, "rb", closefd=False) as file:
+            for line in file:
+                if line.strip():
+                    yield line
+
+    def write(self, message: bytes) -> None:
+        """Write one message on a line of its own; returns when the pipe has all of it."""
+        # JSON has line breaks between tokens only, where a blank means the same (RFC 8259, section 2).
+        left = memoryview(message.strip().replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
+        with self._lock:
+            try:
+                while self._is_open and left:
+                    left = left[os.write(self._writer, left) :]
+            except OSError:
+                self._is_open = False
+
+
+# Hosts give their servers two seconds to end (the official SDKs), of which requests in flight may have had
+# 1.5.
+_END_S = 0.4
+
+
+class HostProject:
+    """Where the host works, as the server knows it. Safe to use from any thread.
+
+    The server keeps it in memory only, under a name that every request shows; a server that was started anew
+    gets it again.
+    """
+
+    def __init__(self, server: Server, content: bytes) -> None:
+        """Take what the server is sent (`http.projects.ProjectRequest` as JSON)."""
+        self._server = server
+        self._content = content
+        self._sending = threading.Lock()
+        self._name: str | None = None
+        self._is_known = False
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers that show it to the server; none where that refuses to take it.
+
+        The first caller sends it, and others wait for that.
+
+        Raises OSError and OutliveError as `Server.dial` and the connection do, and OSError where the server
+        cannot take it now; where no server runs it is sent later.
+        """
+        with self._sending:
+            if not self._is_known:
+                self._send()
+            return [] if self._name is None else [(PROJECT_HEADER, self._name)]
+
+    def forget(self, shown: Sequence[tuple[str, str]]) -> None:
+        """Send it again with the next request, because the server does not know what `shown` names."""
+        with self._sending:
+            if (PROJECT_HEADER, self._name) in shown:
+                self._is_known = False
+
+    def _send(self) -> None:
+        answer, body = ask(self._server.connect(), self._content, [], method="PUT")
+        if answer.status >= 500 or answer.status == 429:  # RFC 6585, section 4: too many requests
+            # Overloaded, or on its way down: another try may do. To go on would run commands in another
+            # project's folder.
+            raise OSError(f"it took no project (HTTP {answer.status})")
+        # A caller that may start nothing is refused here (403), and its requests go on without.
+        self._is_known = answer.status == 200
+        self._name = decode_json(body)["project"] if self._is_known else None
+
+
+class Handshake:
+    """The session of this relay. Safe to use from any thread.
+
+    Attributes:
+        session: The session for the headers; None before `initialize`, and for revisions without sessions.
+    """
+
+    def __init__(self, server: Server, project: HostProject) -> None:
+        self.session: RelaySession | None = None
+        self._server = server
+        self._project = project
+        self._initialize: Envelope | None = None
+        self._renewing = threading.Lock()
+
+    def keep(self, envelope: Envelope, answer: RelayedAnswer, body: bytes) -> None:
+        """Keep an `initialize` and the session of its answer; an answer without a session is skipped."""
+        session_id = answer.headers.get("mcp-session-id")
+        if session_id is not None:
+            self.session = RelaySession(session_id, decode_json(body)["result"]["protocolVersion"])
+            self._initialize = envelope
+
+    def end(self) -> None:
+        """End the session, if there is one and a server listens: the host wants nothing more.
+
+        What fails is of no interest then.
+        """
+        session, connection = self.session, None
+        with contextlib.suppress(OSError):
+            connection = None if session is None else self._server.dial()
+        if session is None or connection is None:
+            return
+        connection.settimeout(_END_S)
+        with contextlib.suppress(OSError, ValueError):
+            ask(connection, b"", session.headers(), method="DELETE")
+
+    def renew(self, unknown: RelaySession) -> None:
+        """Begin another session for one that the server does not know, because its state folder was made
+        anew.
+
+        Does nothing when another thread has done it. Raises OSError and OutliveError as `Server.connect`
+        does.
+        """
+        with self._renewing:
+            if self.session is not unknown or self._initialize is None:
+                return
+            shown = self._project.headers()
+            answer, body = ask(self._server.connect(), self._initialize.body, shown)
+            if answer.status == 200 and not answer.is_stream:
+                self.keep(self._initialize, answer, body)
+
+
+_PAUSE_S = 1.0  # between two looks for a server: a restart takes about as long
+
+
+class ResourceUpdates:
+    """Passes notifications on from the first subscription to the host's end. Safe to use from any thread."""
+
+    def __init__(self, server: Server, handshake: Handshake, host: Pipes) -> None:
+        self._server = server
+        self._handshake = handshake
+        self._host = host
+        self._lock = threading.Lock()
+        self._subscribed: dict[str, Envelope] = {}
+        self._listener: threading.Thread | None = None
+
+    def heed(self, envelope: Envelope, body: bytes) -> None:
+        """Take note of a subscription, or of its end, that the server has answered with `body`."""
+        method, uri = envelope.message.method, envelope.message.params.get("uri")
+        if not isinstance(uri, str) or envelope.revision is not None or b'"result"' not in body:
+            return
+        with self._lock:
+            if method == "resources/unsubscribe":
+                self._subscribed.pop(uri, None)
+            elif method == "resources/subscribe":
+                self._subscribed[uri] = envelope
+                if self._listener is None:
+                    # A daemon thread: the end of stdin ends the relay, also while this one listens.
+                    self._listener = threading.Thread(target=self._listen, daemon=True)
+                    self._listener.start()
+
+    def _listen(self) -> None:
+        is_first = True
+        while True:
+            session = self._handshake.session
+            try:
+                if session is not None and (is_first or self._subscribe_again(session)):
+                    is_first = False
+                    self._pass_on(session)
+            except (OSError, OutliveError, ValueError):
+                pass  # the server is away, or goes away: it is looked for again
+            is_first = False
+            time.sleep(_PAUSE_S)
+
+    def _pass_on(self, session: RelaySession) -> None:
+        """Pass on what comes until the stream ends."""
+        connection = self._server.dial()
+        if connection is None:
+            return
+        with RelayedRequest(connection) as exchange:
+            exchange.send(b"", session.headers(), method="GET")
+            if exchange.read_answer().is_stream:
+                for message in exchange.read_messages():
+                    self._host.write(message)
+
+    def _subscribe_again(self, session: RelaySession) -> bool:
+        """Subscribe to everything once more and tell the host; False where no server answers now."""
+        with self._lock:
+            wanted = dict(self._subscribed)
+        for uri, envelope in wanted.items():
+            connection = self._server.dial()
+            if connection is None:
+                return False
+            answer, _ = ask(connection, envelope.body, session.headers())
+            if answer.status == 404:  # the state folder was made anew
+                self._handshake.renew(session)
+                return False
+            params = {"uri": uri}
+            message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": params}
+            self._host.write(json.dumps(message).encode())
+        return True
+
 
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _MAX_IN_FLIGHT = 512  # a thread each
@@ -88,9 +298,7 @@ class _Call:
 class Relay:
     """Passes messages on until the host's lines end. `host` takes messages from any thread."""
 
-    def __init__(
-        self, server: Server, project: bytes, host: MessageWriter, *, say: Callable[[str], None]
-    ) -> None:
+    def __init__(self, server: Server, project: bytes, host: Pipes, *, say: Callable[[str], None]) -> None:
         """Take the server, what it is told of the host's project, and the way to the host; `say` prints a
         line for people.
         """
@@ -245,12 +453,12 @@ class Relay:
             self._say(f"outlive: {envelope.message.method or 'a response'} was not passed on: {error}")
 
     def _post(self, envelope: Envelope) -> None:
-        with RelayedRequest(self._server.connect()) as exchange:
-            shown = self._project.headers()
-            exchange.send(envelope.body, [*envelope.headers(self._handshake.session), *shown])
-            status = exchange.read_answer().status
-        if status >= 400:
-            self._say(f"outlive: {envelope.message.method or 'a response'} was refused (HTTP {status})")
+        shown = [*envelope.headers(self._handshake.session), *self._project.headers()]
+        answer, _ = ask(self._server.connect(), envelope.body, shown)
+        if answer.status >= 400:
+            self._say(
+                f"outlive: {envelope.message.method or 'a response'} was refused (HTTP {answer.status})"
+            )
 
     def _cancel(self, envelope: Envelope) -> None:
         """Cancel in the way of the cancelled request's revision: by closing its stream, or by a
@@ -294,42 +502,3 @@ def _refusal(envelope: Envelope, status: int, body: bytes) -> bytes:
 def _in_thread(work: Callable[[], None]) -> None:
     # A daemon thread: the end of stdin ends the relay, also while threads still wait for the server.
     threading.Thread(target=work, daemon=True).start()
-
-
-class Pipes:
-    """The host's two pipes, which the rest of this process can no longer reach.
-
-    Writing is safe from any thread; a host that does not read makes writers wait. Once it has closed its end,
-    messages are dropped silently.
-    """
-
-    def __init__(self) -> None:
-        while (nothing := os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)) <= 2:
-            pass  # the host has closed 0, 1 or 2: it is filled, so that no file opened later takes its place
-        self._reader = os.dup(0)
-        self._writer = os.dup(1)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)
-        for descriptor in (self._reader, self._writer):
-            os.set_blocking(descriptor, True)
-        self._lock = threading.Lock()
-        self._is_open = True
-
-    def lines(self) -> Iterator[bytes]:
-        """Yield the host's lines, of any length, until it closes its end; blank ones are skipped."""
-        with open(self._reader, "rb", closefd=False) as file:
-            for line in file:
-                if line.strip():
-                    yield line
-
-    def write(self, message: bytes) -> None:
-        """Write one message on a line of its own; returns when the pipe has all of it."""
-        # JSON has line breaks between tokens only, where a blank means the same (RFC 8259, section 2).
-        left = memoryview(message.strip().replace(b"\r", b" ").replace(b"\n", b" ") + b"\n")
-        with self._lock:
-            try:
-                while self._is_open and left:
-                    left = left[os.write(self._writer, left) :]
-            except OSError:
-                self._is_open = False

@@ -24,8 +24,8 @@ from outlive.frontends.mcp.tools.calls import Caller, Progress
 from outlive.kernel.sockets import is_listening
 from outlive.protocols.mcp.arguments import WaitFor
 from outlive.protocols.mcp.hosts import NO_LIMIT_S, host_of
-from outlive.protocols.output.awaited import AwaitedText
 from outlive.protocols.output.error_lines import error_spans
+from outlive.protocols.output.pattern import AwaitedText
 from outlive.protocols.plain import strip_ansi
 
 # Why a wait is over: the process is complete, a wish came true, it waits for input, it is paused, it has

@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outlive.core.errors import InvalidRequest
-from outlive.protocols.output.line_query import LineQuery
-from outlive.protocols.output.literals import fold, needed_literals
+from outlive.protocols.output.line_query import LineQuery, fold, needed_literals
 
 _ATOMS = [
     "error",
