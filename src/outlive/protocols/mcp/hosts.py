@@ -33,9 +33,6 @@ LIMIT_TOLERANCE_S = 2.0
 # (Claude Desktop), 300 s (Codex, goose, Node's fetch between two chunks).
 COMMON_LIMITS_S = (30.0, 60.0, 240.0, 300.0)
 
-# String(McpError) of the TypeScript SDK v1, as it stands in `reason` (src/shared/protocol.ts, `cancel`).
-_TYPESCRIPT_REASON = "McpError: MCP error -32001: Request timed out"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpHost:
@@ -48,9 +45,6 @@ class McpHost:
             such clock.
         restarts_at_progress: Whether a `notifications/progress` for the call begins those seconds anew; it
             needs a token.
-        sends_progress_token: Whether its `tools/call` carries `_meta.progressToken`.
-        cancels_with_reason: The reason of its `notifications/cancelled` at a time-out. `None`: not known, or
-            it sends no notice.
         wake: How its model can be woken by the end of a process `{id}`, for `str.format`. `None`: no way is
             known.
         source: Where the facts come from.
@@ -60,8 +54,6 @@ class McpHost:
     client_names: tuple[str, ...] = ()
     limit_s: float | None = None
     restarts_at_progress: bool = False
-    sends_progress_token: bool = False
-    cancels_with_reason: str | None = None
     wake: str | None = None
     source: str = ""
 
@@ -78,7 +70,6 @@ HOSTS = (
         client_names=("claude-code",),
         limit_s=300.0,
         restarts_at_progress=True,
-        sends_progress_token=True,
         wake="run `outlive wait {id}` as a background Bash command",
         source="npm: @anthropic-ai/claude-code 2.1.197; https://github.com/vfarcic/dot-ai/pull/708",
     ),
@@ -88,7 +79,6 @@ HOSTS = (
         name="Claude Desktop",
         client_names=("claude-ai",),
         limit_s=240.0,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source="https://github.com/anthropics/claude-code/issues/44032",
     ),
     McpHost(
@@ -104,7 +94,6 @@ HOSTS = (
         name="Visual Studio Code",
         client_names=("visual studio code*", "visual-studio-code*", "code - oss*"),
         limit_s=300.0,
-        sends_progress_token=True,
         source=(
             "https://github.com/microsoft/vscode/issues/261734; "
             "src/vs/workbench/contrib/mcp/common/mcpServer.ts"
@@ -116,15 +105,12 @@ HOSTS = (
         name="Codex",
         client_names=("codex-mcp-client", "codex"),
         limit_s=300.0,
-        sends_progress_token=True,
         source="https://github.com/openai/codex/pull/28234; codex-rs/codex-mcp/src/rmcp_client.rs",
     ),
     McpHost(
         name="Gemini CLI",
         client_names=("gemini-cli-mcp-client",),
         limit_s=600.0,
-        sends_progress_token=True,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source="npm: @google/gemini-cli-core 0.61.0, dist/src/tools/mcp-client.js",
     ),
     # Its shell tool wakes the model too, but only in sessions with system notifications.
@@ -133,8 +119,6 @@ HOSTS = (
         client_names=("github-copilot-developer",),
         limit_s=180.0,
         restarts_at_progress=True,
-        sends_progress_token=True,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source="npm: @github/copilot 1.0.20, app.js",
     ),
     McpHost(
@@ -146,7 +130,6 @@ HOSTS = (
         name="Cline",
         client_names=("cline", "@cline/core"),
         limit_s=60.0,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source=(
             "https://github.com/cline/cline, sdk/packages/shared/src/mcp.ts, "
             "apps/vscode/src/services/mcp/McpHub.ts"
@@ -165,16 +148,12 @@ HOSTS = (
         client_names=("opencode",),
         limit_s=60.0,
         restarts_at_progress=True,
-        sends_progress_token=True,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source="https://github.com/anomalyco/opencode/pull/32477; npm: opencode-linux-x64 1.18.33",
     ),
     McpHost(
         name="goose",
         client_names=("goose", "goose-cli", "goose-desktop"),
         limit_s=300.0,
-        sends_progress_token=True,
-        cancels_with_reason="timed out",
         source="https://github.com/block/goose, crates/goose/src/agents/mcp_client.rs; pull 8295",
     ),
     # It restarts a clock of 300 s at progress, but ends a call at the first progress after 60 s ("Maximum
@@ -183,8 +162,6 @@ HOSTS = (
         name="MCP Inspector",
         client_names=("inspector-client", "mcp-inspector", "inspector-cli"),
         limit_s=60.0,
-        sends_progress_token=True,
-        cancels_with_reason=_TYPESCRIPT_REASON,
         source="npm: @modelcontextprotocol/inspector-client 1.0.3, DEFAULT_INSPECTOR_CONFIG",
     ),
     # The name of a program that gives none. Version 1 sends no notice at its time-out, which only the program
@@ -193,7 +170,6 @@ HOSTS = (
         name="Python SDK",
         client_names=("mcp",),
         limit_s=NO_LIMIT_S,
-        cancels_with_reason="timed out after 30.0s",
         source="PyPI: mcp 2.3.0, mcp/client/session.py, mcp/shared/jsonrpc_dispatcher.py",
     ),
 )

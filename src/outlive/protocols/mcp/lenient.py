@@ -19,63 +19,41 @@ from outlive.core.durations import UNITS_S, split_duration
 from outlive.core.errors import SLUGS, InvalidRequest
 from outlive.operations.requests import MAX_S
 
-# Other names under which models send an argument; None: it says nothing that matters here, and is left out.
+
+def _by_other_name(rows: Mapping[str, str]) -> dict[str, str]:
+    return {other: name for name, others in rows.items() for other in others.split()}
+
+
+# These say nothing that matters here, and are left out.
+_LEFT_OUT = (
+    "dangerouslyDisableSandbox description justification prefix_rule sandbox_permissions explanation "
+    "reason title max_output_tokens capture_output"
+)
+# Other names under which models send an argument; None: it is left out.
 SYNONYMS: Mapping[str, str | None] = MappingProxyType(
-    {
-        "cmd": "command",
-        "commands": "command",
-        "bash": "command",
-        "code": "script",
-        "working_directory": "cwd",
-        "workdir": "cwd",
-        "directory": "cwd",
-        "dir": "cwd",
-        "environment": "env",
-        "tty": "pty",
-        "terminal": "pty",
-        "dangerouslyDisableSandbox": None,
-        "description": None,
-        "justification": None,
-        "prefix_rule": None,
-        "sandbox_permissions": None,
-        "explanation": None,
-        "reason": None,
-        "title": None,
-        "max_output_tokens": None,
-        "capture_output": None,
-        "timeout_s": "timeout",
-        "timeout_seconds": "timeout",
-        "wait": "wait_s",
-        "wait_seconds": "wait_s",
-        "wait_ms": "wait_s",
-        "yield_time_ms": "wait_s",
-        "timeout_ms": "timeout",
-        "until": "wait_for",
-        "process_id": "id",
-        "command_id": "id",
-        "session_id": "id",
-        "process": "id",
-        "bash_id": "id",
-        "shell_id": "id",
-        "process_ids": "ids",
-        "pattern": "grep",
-        "filter": "grep",
-        "search": "grep",
-        "lines": "tail",
-        "last": "tail",
-        "first": "head",
-        "offset": "cursor",
-        "max_output": "budget",
-        "max_output_bytes": "budget",
-        "max_chars": "budget",
-        "input": "text",
-        "chars": "text",
-        "data": "text",
-        "stdin": "text",
-        "key": "keys",
-        "run_in_background": "background",
-        "is_background": "background",
-    }
+    dict.fromkeys(_LEFT_OUT.split())
+    | _by_other_name(
+        {
+            "command": "cmd commands bash",
+            "script": "code",
+            "cwd": "working_directory workdir directory dir",
+            "env": "environment",
+            "pty": "tty terminal",
+            "timeout": "timeout_s timeout_seconds timeout_ms",
+            "wait_s": "wait wait_seconds wait_ms yield_time_ms",
+            "wait_for": "until",
+            "id": "process_id command_id session_id process bash_id shell_id",
+            "ids": "process_ids",
+            "grep": "pattern filter search",
+            "tail": "lines last",
+            "head": "first",
+            "cursor": "offset",
+            "budget": "max_output max_output_bytes max_chars",
+            "text": "input chars data stdin",
+            "keys": "key",
+            "background": "run_in_background is_background",
+        }
+    )
 )
 # What these say is so in any case; with another value they are refused.
 _SAYS_NOTHING: Mapping[str, object] = MappingProxyType({"restart": False, "shell": True})
@@ -118,15 +96,9 @@ EXAMPLES: Mapping[str, str] = MappingProxyType(
     }
 )
 _ACTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "kill": "cancel",
-        "stop": "cancel",
-        "terminate": "cancel",
-        "end": "cancel",
-        "suspend": "pause",
-        "continue": "resume",
-        "interrupt": "signal",
-    }
+    _by_other_name(
+        {"cancel": "kill stop terminate end", "pause": "suspend", "resume": "continue", "signal": "interrupt"}
+    )
 )
 _KEYS: Mapping[str, str] = MappingProxyType(
     {"return": "enter", "escape": "esc", "page_up": "pageup", "page_down": "pagedown", "del": "delete"}
