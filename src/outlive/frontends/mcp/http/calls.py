@@ -3,19 +3,19 @@ finds.
 """
 
 import asyncio
-import contextlib
 from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
-from outlive.core.errors import CommandRefused, InvalidState, ProcessNotFound
+from outlive.core.errors import CommandRefused, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.core.values import dataclass, field, replace
 from outlive.engine import Process, ProcessFilter
 from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress
+from outlive.frontends.mcp.tools.runner import CANCELLED
 from outlive.frontends.mcp.tools.toolbox import Toolbox
-from outlive.protocols.mcp.hosts import host_of, is_timeout_reason, names_known_limit
+from outlive.protocols.mcp.hosts import host_of, is_beyond_limit, is_timeout_reason, names_known_limit
 from outlive.protocols.mcp.messages import Code, McpError
 from outlive.protocols.mcp.texts import TERMINATED
 
@@ -57,7 +57,7 @@ class InFlight:
     client: str
     begun_at: float
     tool: str = ""
-    task: asyncio.Task[Outcome | Exception] | None = None
+    task: asyncio.Task[Outcome] | None = None
     status: CallStatus = field(default_factory=CallStatus)
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class Calls:
         """Run the tools of `toolbox`, whose settings say the time between TERM and KILL."""
         self._engine = toolbox.engine
         self._toolbox = toolbox
-        self._tasks: set[asyncio.Task[Outcome | Exception]] = set()
+        self._tasks: set[asyncio.Task[Outcome]] = set()
         self._in_flight: dict[_Key, InFlight] = {}
         # What became of calls of tools for models that are over, newest last: a host's time-out may cross
         # their answer, or be sent twice. Not the calls: their answers would be kept with them.
@@ -81,7 +81,7 @@ class Calls:
 
     async def close(self) -> None:
         """Let go of what is in flight; what it started goes on."""
-        self._toolbox.let_go()
+        self._toolbox.runner.let_go()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -132,24 +132,29 @@ class Calls:
         """
         request.tool = name
         reported = None if progress is None else _noting(progress, request.status)
+        work = self._toolbox.call(
+            name, arguments, caller, progress=reported, partial=partial, status=request.status
+        )
         try:
-            outcome = await self._run(
-                request, self._settle(name, arguments, caller, reported, request, partial)
-            )
+            outcome = await self._run(request, work)
         finally:
             if self._toolbox.is_for_models(name):
                 self._keep(request)
         if request.status.reported_at is not None and not request.status.is_unheard():
-            self._toolbox.note_patience(caller, asyncio.get_running_loop().time() - request.begun_at)
+            # Calls of every tool count. Those for models alone would teach nothing, since they wait less than
+            # any limit until it is known that progress keeps the host waiting.
+            waited_s = asyncio.get_running_loop().time() - request.begun_at
+            if is_beyond_limit(waited_s, host_of(caller.client)):
+                self._toolbox.runner.memory.note_patience(caller)
         return outcome
 
-    async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome | Exception]) -> Outcome:
+    async def _run(self, call: InFlight, work: Coroutine[Any, Any, Outcome]) -> Outcome:
         if call.status.is_cancelled():
             work.close()
             return terminated(Outcome(text=""))
         call.task = task = asyncio.create_task(work, name="tool call")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._end)
         try:
             # Not awaited itself: a cancel of this one must not end it before `_is_given_up` has judged.
             await asyncio.wait({task})
@@ -158,14 +163,12 @@ class Calls:
             # reason.
             call.status.is_given_up = self._is_given_up(call, reason="")
             if task.done():  # the answer was ready at this very moment, and reaches no client
-                await self._toolbox.leave(call.status)
+                await self._toolbox.runner.leave(call.status)
             task.cancel()
             raise
         # The task was cancelled by `cancel` below, not by this one's own canceller: that is an answer, no
         # exception.
         settled = Outcome(text="") if task.cancelled() else task.result()
-        if isinstance(settled, Exception):
-            raise settled
         if call.status.is_given_up:
             return Outcome(text="[The client gave up this call: what it has started goes on.]")
         return terminated(settled) if call.status.is_cancelled() or task.cancelled() else settled
@@ -179,7 +182,7 @@ class Calls:
             CommandRefused: `profile_too_weak`: the caller lives in a process of ours, and what the request
                 runs, or may be about to start, has a weaker profile than that. Nothing has changed.
         """
-        note = f"Cancelled by the client: {reason[:200]}" if reason else "Cancelled by the client."
+        note = f"Cancelled by the client: {reason[:200]}" if reason else CANCELLED
         call = self._in_flight.get(_key_of(caller))
         over = self._over.get(_key_of(caller)) if call is None else None
         if over is not None and (over.is_given_up or is_timeout_reason(reason)):
@@ -196,7 +199,7 @@ class Calls:
                 return
         process = process or await self._process_of(caller)
         if process is not None:
-            await self.end(process, caller, note=note)
+            await self._toolbox.runner.cancel(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
 
@@ -248,13 +251,6 @@ class Calls:
             raise
         return process
 
-    async def end(self, process: Process, caller: Caller, *, note: str) -> None:
-        """Ask for the end of a process as a cancel does; one that has ended is a success."""
-        with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._engine.as_(caller.owner).cancel(
-                process, grace_s=self._toolbox.settings.termination_timeout_s, note=note
-            )
-
     async def _process_of(self, caller: Caller) -> Process | None:
         wanted = ProcessFilter(
             principal=caller.principal, connection_id=caller.connection_id, request_id=caller.request_id
@@ -265,26 +261,10 @@ class Calls:
             return None
         return None if process.status.is_ended else process
 
-    async def _settle(
-        self,
-        name: str,
-        arguments: Mapping[str, object],
-        caller: Caller,
-        progress: Progress | None,
-        call: InFlight,
-        partial: Progress | None,
-    ) -> Outcome | Exception:
-        try:
-            return await self._toolbox.call(
-                name,
-                arguments,
-                caller,
-                progress=progress,
-                partial=partial,
-                status=call.status,
-            )
-        except Exception as error:  # noqa: BLE001 -- raised again where the call is awaited
-            return error
+    def _end(self, task: asyncio.Task[Outcome]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # looked at: nobody may be left to raise it to
 
 
 def _noting(progress: Progress, status: CallStatus) -> Progress:

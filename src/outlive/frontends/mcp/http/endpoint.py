@@ -341,7 +341,7 @@ class McpEndpoint:
         request = self._expected(message, caller, declared, stream if exchange.accepted.events else None)
         if exchange.is_raw and exchange.accepted.events and _is_background_call(message):
             with contextlib.closing(request.in_flight):
-                await stream_background(self._toolbox, self._calls, request, stream, exchange.receive)
+                await stream_background(self._toolbox, request, stream, exchange.receive)
             return
         answered = await self._outlast(self._work(request), exchange, stream, ends=request.is_stateless)
         if answered is None:

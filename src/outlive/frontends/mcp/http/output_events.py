@@ -24,10 +24,11 @@ from outlive.core.redactions import HiddenSpans, Redactions, joined_spans, spans
 from outlive.core.values import dataclass, replace
 from outlive.engine import OutputChunk, Process
 from outlive.engine.processes.process import until
-from outlive.frontends.mcp.http.calls import Calls, terminated
+from outlive.frontends.mcp.http.calls import terminated
 from outlive.frontends.mcp.http.exchange import EventStream, encode_result, gone
 from outlive.frontends.mcp.http.methods import McpRequest, result_of
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
+from outlive.frontends.mcp.tools.documents import shell_result
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.messages import Message
 from outlive.protocols.mcp.texts import error_text
@@ -167,7 +168,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def stream_background(
-    toolbox: Toolbox, calls: Calls, request: McpRequest, stream: EventStream, receive: Receive
+    toolbox: Toolbox, request: McpRequest, stream: EventStream, receive: Receive
 ) -> None:
     """Start the command that `request` names and stream it until its end, or until the caller has gone.
 
@@ -179,7 +180,7 @@ async def stream_background(
     try:
         process = await toolbox.start_background(arguments if isinstance(arguments, dict) else {}, caller)
         if status.note is not None:
-            await calls.end(process, caller, note=status.note)
+            await toolbox.runner.cancel(process, caller, note=status.note)
     except OutliveError as error:
         outcome = Outcome(text=error_text(error), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
@@ -227,7 +228,7 @@ async def _last_event(
 ) -> bytes:
     try:
         following.result()
-        outcome = await toolbox.background_result(process)
+        outcome = await shell_result(toolbox.runner, process)
     except Exception as error:  # the stream has begun: the caller gets every error here
         reference = secrets.token_hex(4)
         _logger.exception("following a process failed", extra={"reference": reference})

@@ -17,7 +17,7 @@ from typing import Any
 from outlive.config import Settings
 from outlive.core.command import Command
 from outlive.core.cursor import Cursor
-from outlive.core.errors import OutliveError
+from outlive.core.errors import InvalidState, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.values import dataclass, field
 from outlive.engine import Asker, Engine, Process
@@ -41,6 +41,7 @@ from outlive.server.shown_output import ShownOutput, shown_output
 
 _logger = logging.getLogger(__name__)
 
+CANCELLED = "Cancelled by the client."
 # Between two progress messages: ten a second read as live, and a chatty command does not flood the client.
 _COALESCE_S = 0.1
 # After this long without output a waiting call reports progress all the same (promise S1.10).
@@ -81,6 +82,13 @@ class Runner:
         more = f"{call}, max_output {most}" if limit_bytes < most else ""
         return await shown_output(process, limit_bytes=limit_bytes, more=more)
 
+    async def cancel(self, process: Process, caller: Caller, *, note: str = CANCELLED) -> None:
+        """Ask for the end of a process as a cancel does; one that ends at this moment is a success."""
+        with contextlib.suppress(InvalidState):
+            await self.engine.as_(caller.owner).cancel(
+                process, grace_s=self.settings.termination_timeout_s, note=note
+            )
+
     async def leave(self, status: CallStatus) -> None:
         """End what a cancelled call has started (promise S4.6), or leave it to run where it is the host that
         lost its patience.
@@ -108,7 +116,7 @@ class Runner:
     async def _cancel(self, process: Process) -> None:
         try:
             await self.engine.controls.cancel(
-                process, grace_s=self.settings.termination_timeout_s, note="Cancelled by the client."
+                process, grace_s=self.settings.termination_timeout_s, note=CANCELLED
             )
         except OutliveError as error:
             if not process.status.is_ended:

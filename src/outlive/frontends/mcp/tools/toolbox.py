@@ -10,7 +10,6 @@ only that it is a task, and of which call (decision 31).
 """
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from typing import Protocol, cast
 from outlive.config import Settings
 from outlive.config.settings import marked
 from outlive.core.command import Profile
-from outlive.core.errors import AccessDenied, InvalidState, OutliveError, ProcessNotFound
+from outlive.core.errors import AccessDenied, OutliveError, ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.hints import Door, hint_for
 from outlive.core.location import LOCAL
@@ -36,7 +35,6 @@ from outlive.operations.start import CONTAINER_OPTIONS, PLACE_OPTION
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.arguments import ShellArguments, read_arguments
-from outlive.protocols.mcp.hosts import host_of, is_beyond_limit
 from outlive.protocols.mcp.tasks import Task, TaskCall, task_of, tool_result
 from outlive.server.operations import Operations
 
@@ -137,10 +135,7 @@ class ProcessTasks:
         process, _ = await self._find(task_id, caller)
         if process.status.is_ended:
             return
-        with contextlib.suppress(InvalidState):  # it ended at this moment
-            await self._runner.engine.as_(caller.owner).cancel(
-                process, grace_s=self._settings.termination_timeout_s, note="Cancelled by the client."
-            )
+        await self._runner.cancel(process, caller)
 
     async def _find(self, task_id: str, caller: Caller) -> tuple[Process, TaskCall]:
         process = await self._runner.engine.queries.find(task_id)
@@ -163,13 +158,20 @@ def _read(path: str) -> TaskCall | None:
 
 
 class Toolbox:
-    """The tools of one engine. Used from the engine's event loop."""
+    """The tools of one engine. Used from the engine's event loop.
+
+    Attributes:
+        engine: Runs the processes.
+        settings: Limits and defaults.
+        runner: What all calls share.
+        tasks: What earlier calls have become.
+    """
 
     def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         self.engine = engine
         self.settings = settings
         self._configured = _configured(settings)
-        self._runner = runner = Runner(engine, settings, operations)
+        self.runner = runner = Runner(engine, settings, operations)
         self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
         # "all" is made of others: a tool has the words of the set that it comes from.
         self._words: dict[str, Door] = {
@@ -178,38 +180,19 @@ class Toolbox:
         self._sets = {name: {tool.name: tool for tool in tools} for name, tools in TOOL_SETS.items()}
         # All of them, whatever is offered now: a task may be of an earlier start with other settings.
         renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
-        self._tasks = ProcessTasks(runner, renderers)
+        self.tasks = ProcessTasks(runner, renderers)
 
     def is_for_models(self, name: str) -> bool:
         """Tell whether a tool is made for models: a time limit of its host ends no command of its."""
         tool = self._all.get(name)
         return tool is not None and tool.is_for_models
 
-    def note_patience(self, caller: Caller, waited_s: float) -> None:
-        """Learn from a call that has reported progress, answered after `waited_s`, whether progress keeps the
-        caller's host waiting.
-
-        Calls of every tool count. Those for models alone would teach nothing, since they wait less than any
-        limit until this is known.
-        """
-        if is_beyond_limit(waited_s, host_of(caller.client)):
-            self._runner.memory.note_patience(caller)
-
-    @property
-    def tasks(self) -> Tasks:
-        """The tasks that earlier calls have become."""
-        return self._tasks
-
-    def let_go(self) -> None:
-        """From now on a cancelled call ends nothing: for a server that stops, whose commands go on."""
-        self._runner.let_go()
-
     def definitions(self, caller: Caller) -> list[dict[str, object]]:
         """Return the tools that a caller is offered as MCP Tool objects: name, title, description, schemas,
         annotations.
         """
         # A host that waits on at progress asks for it, or has asked before.
-        is_patient = self._runner.memory.is_patient(caller)
+        is_patient = self.runner.memory.is_patient(caller)
         most_s = patience_of(caller, has_progress=True, is_patient=is_patient).most_s
         return [
             tool.definition(self._configured, most_wait_s=most_s) for tool in self._tools_of(caller).values()
@@ -258,17 +241,11 @@ class Toolbox:
             return failed(error)
         try:
             return await self._answer(
-                tool, arguments, ToolCall(self._runner, caller, progress, status, partial)
+                tool, arguments, ToolCall(self.runner, caller, progress, status, partial)
             )
         except asyncio.CancelledError:
-            await self.leave(status)
+            await self.runner.leave(status)
             raise
-
-    async def leave(self, status: CallStatus) -> None:
-        """End what a call has started whose answer reaches no client, or leave it to run where its host lost
-        its patience.
-        """
-        await self._runner.leave(status)
 
     async def _answer(self, tool: Tool, arguments: Mapping[str, object], tool_call: ToolCall) -> Outcome:
         caller = tool_call.caller
@@ -284,12 +261,12 @@ class Toolbox:
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
         if caller.has_tasks:
-            outcome = await self._tasks.adopt(outcome)
+            outcome = await self.tasks.adopt(outcome)
         # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that
         # became a task.
         if outcome.task is None and not tool_call.status.is_unheard():
             for process_id, (start, end, is_over) in tool_call.shown.items():
-                self._runner.memory.note_shown(caller, process_id, start, end, is_over=is_over)
+                self.runner.memory.note_shown(caller, process_id, start, end, is_over=is_over)
         return outcome
 
     async def start_background(self, arguments: Mapping[str, object], caller: Caller) -> Process:
@@ -304,20 +281,7 @@ class Toolbox:
             self._tool(BACKGROUND_TOOL, caller).scope
         )  # it is not offered with every setting
         asked = read_arguments(arguments, ShellArguments)
-        return await documents.start_background(ToolCall(self._runner, caller), asked)
-
-    async def background_result(self, process: Process) -> Outcome:
-        """Return the last result of a background command that is complete: both streams joined (promise
-        S4.3).
-
-        Raises:
-            InvalidState: `process_running`: it is not complete.
-
-        Cancellation: safe; nothing is consumed.
-        """
-        if not process.status.is_complete:
-            raise InvalidState("process_running", "The process is not complete yet.")
-        return await documents.shell_result(self._runner, process)
+        return await documents.start_background(ToolCall(self.runner, caller), asked)
 
     def _tools_of(self, caller: Caller) -> Mapping[str, Tool]:
         """Return the tool set of the caller's host, else the server's: whichever it is, no set is a wall."""
