@@ -118,43 +118,23 @@ class CommandPolicy:
     def _judge_one(
         self, command: JudgedCommand, file: ProgramFile | None, own: Mapping[str, ProgramFile | None]
     ) -> Finding:
-        denied = _first_hit(self.deny, command, file, own)
-        if denied is not None:
-            return _hit(command, Verdict.DENY, "deny", self.deny, denied)
-        asked = _first_hit(self.ask, command, file, own)
-        if command.is_inner or not self.allow:
-            if asked is None:
-                return Finding(command=command, verdict=Verdict.ALLOW)
-            return _hit(command, Verdict.ASK, "ask", self.ask, asked)
-        if asked is not None:
-            return _hit(command, Verdict.ASK, "ask", self.ask, asked)
-        for place, rule in enumerate(self.allow):
-            if rule.surely_matches(command, file, own.get(rule.program)):
-                return _hit(command, Verdict.ALLOW, "allow", self.allow, place)
-        return Finding(command=command, verdict=self.default)
+        lists = [
+            ("deny", Verdict.DENY, self.deny, Rule.may_match),
+            ("ask", Verdict.ASK, self.ask, Rule.may_match),
+        ]
+        if not command.is_inner:
+            lists.append(("allow", Verdict.ALLOW, self.allow, Rule.surely_matches))
+        for name, verdict, rules, matches in lists:
+            for place, rule in enumerate(rules, 1):
+                if matches(rule, command, file, own.get(rule.program)):
+                    return Finding(command=command, verdict=verdict, rule=rule, place=place, list_name=name)
+        is_free = command.is_inner or not self.allow
+        return Finding(command=command, verdict=Verdict.ALLOW if is_free else self.default)
 
 
 def refusal(decision: Decision) -> CommandRefused:
     """Return the error that reports a denial to the caller."""
     return CommandRefused(decision.code, decision.reason, hint=_CHECK)
-
-
-def _first_hit(
-    rules: tuple[Rule, ...],
-    command: JudgedCommand,
-    file: ProgramFile | None,
-    own: Mapping[str, ProgramFile | None],
-) -> int | None:
-    for place, rule in enumerate(rules):
-        if rule.may_match(command, file, own.get(rule.program)):
-            return place
-    return None
-
-
-def _hit(
-    command: JudgedCommand, verdict: Verdict, list_name: str, rules: tuple[Rule, ...], place: int
-) -> Finding:
-    return Finding(command=command, verdict=verdict, rule=rules[place], place=place + 1, list_name=list_name)
 
 
 def _words(finding: Finding) -> tuple[str, str]:

@@ -114,7 +114,7 @@ class Rule:
         if self.words is _WHATEVER:
             return True
         open_words = frozenset(place - 1 for place in command.open_words)
-        return _may_match(self.words, command.argv[1:], open_words, ends_open=command.ends_open)
+        return _match(self.words, command.argv[1:], open_words, surely=False, ends_open=command.ends_open)
 
     def surely_matches(
         self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None = None
@@ -127,7 +127,7 @@ class Rule:
         if self.words is _WHATEVER:
             return True
         open_words = frozenset(place - 1 for place in command.open_words)
-        return _surely_matches(self.words, command.argv[1:], open_words)
+        return _match(self.words, command.argv[1:], open_words, surely=True)
 
     def _may_be_program(
         self, command: JudgedCommand, file: ProgramFile | None, own: ProgramFile | None
@@ -194,52 +194,33 @@ def _matches(text: str, glob: str) -> bool:
     return text == glob or fnmatchcase(text, glob)
 
 
-def _surely_matches(
-    shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int]
+def _match(
+    shapes: tuple[_RuleWord, ...],
+    words: tuple[str, ...],
+    open_words: frozenset[int],
+    *,
+    surely: bool,
+    ends_open: bool = False,
 ) -> bool:
-    """Return whether words match however the open ones are replaced: only a shape for any words matches an
-    open one.
+    """Return whether words match in at least one of the ways in which the open ones may be replaced.
+
+    `surely`: in each of them; then only a shape for any words matches an open one.
     """
     reached = {0}  # numbers of shapes that may be used up before the present word
     for place, word in enumerate(words):
-        reached = _over_any(shapes, reached)
         following: set[int] = set()
-        for used in reached:
-            if used == len(shapes):
-                continue
-            shape = shapes[used].shape
-            if shape is None:
-                following.add(used)
-            elif place not in open_words and shape.match(word) is not None:
-                following.add(used + 1)
-        reached = following
-        if not reached:
-            return False
-    return len(shapes) in _over_any(shapes, reached)
-
-
-def _may_match(
-    shapes: tuple[_RuleWord, ...], words: tuple[str, ...], open_words: frozenset[int], *, ends_open: bool
-) -> bool:
-    """Return whether words match in at least one of the ways in which the open ones may be replaced."""
-    reached = {0}
-    for place, word in enumerate(words):
-        reached = _over_any(shapes, reached)
-        following: set[int] = set()
-        for used in reached:
-            if place in open_words:  # it may become no word, or any number of words
+        for used in _over_any(shapes, reached):
+            if place in open_words and not surely:  # it may become no word, or any number of words
                 following.add(used)
                 while used < len(shapes) and _may_become(word, shapes[used]):
                     used += 1  # noqa: PLW2901 -- walks on from here
                     following.add(used)
-                continue
-            if used == len(shapes):
-                continue
-            shape = shapes[used].shape
-            if shape is None:
-                following.add(used)
-            elif shape.match(word) is not None:
-                following.add(used + 1)
+            elif used < len(shapes):
+                shape = shapes[used].shape
+                if shape is None:
+                    following.add(used)
+                elif place not in open_words and shape.match(word) is not None:
+                    following.add(used + 1)
         reached = following
         if not reached:
             return False
