@@ -3,7 +3,6 @@ finds.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
 from outlive.core.values import dataclass, field, replace
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress
+from outlive.frontends.mcp.tools.calls import Caller, CallStatus, Outcome, Progress, Recent
 from outlive.frontends.mcp.tools.runner import CANCELLED
 from outlive.frontends.mcp.tools.toolbox import Toolbox
 from outlive.protocols.mcp.hosts import host_of, is_beyond_limit, is_timeout_reason, names_known_limit
@@ -77,7 +76,7 @@ class Calls:
         self._in_flight: dict[_Key, InFlight] = {}
         # What became of calls of tools for models that are over, newest last: a host's time-out may cross
         # their answer, or be sent twice. Not the calls: their answers would be kept with them.
-        self._over: OrderedDict[_Key, CallStatus] = OrderedDict()
+        self._over: Recent[_Key, CallStatus] = Recent(_MAX_OVER)
 
     async def close(self) -> None:
         """Let go of what is in flight; what it started goes on."""
@@ -139,7 +138,8 @@ class Calls:
             outcome = await self._run(request, work)
         finally:
             if self._toolbox.is_for_models(name):
-                self._keep(request)
+                # For as long as its cancel may still be on the way.
+                self._over.note(request.key, request.status)
         if request.status.reported_at is not None and not request.status.is_unheard():
             # Calls of every tool count. Those for models alone would teach nothing, since they wait less than
             # any limit until it is known that progress keeps the host waiting.
@@ -202,13 +202,6 @@ class Calls:
             await self._toolbox.runner.cancel(process, caller, note=note)
         elif call is not None and call.task is not None:
             call.task.cancel()  # it has not started anything yet, or waits for what others started
-
-    def _keep(self, call: InFlight) -> None:
-        """Remember a call that is over, for as long as its cancel may still be on the way."""
-        self._over[call.key] = call.status
-        self._over.move_to_end(call.key)
-        if len(self._over) > _MAX_OVER:
-            self._over.popitem(last=False)
 
     def _is_given_up(self, call: InFlight, *, reason: str) -> bool:
         """Tell whether a cancel is a host's time limit: a person who cancels wants the end, a clock knows

@@ -19,7 +19,6 @@ import hmac
 import os
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Annotated
 
@@ -36,7 +35,7 @@ from outlive.engine.processes.session_ends import (
     read_ended,
     rewrite_ended,
 )
-from outlive.frontends.mcp.tools.calls import Project
+from outlive.frontends.mcp.tools.calls import Project, Recent
 from outlive.kernel.files import read_small, write_whole
 from outlive.operations.requests import ProjectFolder
 from outlive.operations.tool_sets import ToolSet
@@ -200,7 +199,7 @@ class Projects:
 
     def __init__(self) -> None:
         self._key = os.urandom(32)  # a name must not confirm a guess of what an environment holds
-        self._known: dict[str, OrderedDict[str, Project]] = {}
+        self._known: dict[str, Recent[str, Project]] = {}
 
     def add(self, body: bytes, principal: str) -> str:
         """Take what a relay has sent, and return its name.
@@ -214,14 +213,11 @@ class Projects:
         )
         # Per principal: a name that another principal has learned finds nothing, and fills no room but its
         # own.
-        known = self._known.setdefault(principal, OrderedDict())
+        known = self._known.setdefault(principal, Recent(_MAX_OF_PRINCIPAL))
         # Of the whole body: the same host sends the same bytes, and gets the name that it has, after a
         # reconnect too.
         name = hmac.digest(self._key, body, hashlib.sha256).hex()
-        known[name] = project
-        known.move_to_end(name)
-        if len(known) > _MAX_OF_PRINCIPAL:
-            known.popitem(last=False)
+        known.note(name, project)
         return name
 
     def find(self, name: str, principal: str) -> Project | None:
@@ -229,8 +225,7 @@ class Projects:
 
         None as well for one that was forgotten: the relay sends it again, and no host notices.
         """
-        known = self._known.get(principal)
-        project = None if known is None else known.get(name)
-        if known is not None and project is not None:
+        known = self._known.get(principal, Recent[str, Project](0))
+        if (project := known.get(name)) is not None:
             known.move_to_end(name)  # in use: others are forgotten before it
         return project

@@ -1,12 +1,13 @@
 """The nouns of a tool call: the `Caller`, the `Outcome`, `Progress`, which carries output meanwhile, and
 `SessionMemory`, what a server remembers of MCP sessions while it lives.
 
-`ToolPolicy` applies the settings (promise S1.8) before every start. Which tools there are is `table`'s, how a
-call waits is `runner`'s.
+`allowed_patterns` applies the settings (promise S1.8) before every start. Which tools there are is `table`'s,
+how a call waits is `runner`'s.
 """
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from outlive.config import Settings
 from outlive.core.cursor import BEGINNING, Cursor
@@ -21,6 +22,9 @@ from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.arguments import SHOWN_BYTES
 from outlive.protocols.mcp.tasks import Task, TaskCall
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 # New output as text, for notifications/progress; awaited, so that a slow client delays its own call alone.
 Progress = Callable[[str], Awaitable[None]]
@@ -171,47 +175,47 @@ def shown_bytes(settings: Settings, caller: Caller, asked: int | None = None) ->
     return min(asked, settings.max_output_bytes)
 
 
-class ToolPolicy:
-    """Decides from the settings alone whether a tool may run something.
+def allowed_patterns(
+    settings: Settings, *, has_script: bool = False, is_lean_and_open: bool = False
+) -> CommandPatterns:
+    """Return what decides whether a tool may run something, from the settings alone (promise S1.8).
 
-    Raises CommandRefused with a text of promise S1.7.
+    Raises:
+        CommandRefused: Tools run nothing, or no scripts, with a text of promise S1.7.
     """
-
-    def __init__(self, settings: Settings, *, is_lean_and_open: bool = False) -> None:
-        self._settings = settings
-        allow_sudo = is_lean_and_open if settings.allow_sudo is None else settings.allow_sudo
-        self._patterns = CommandPatterns(
-            allowed=settings.allowed_patterns, blocked=settings.blocked_patterns, allow_sudo=allow_sudo
-        )
-
-    def check_line(self, line: str) -> None:
-        """Let a shell line pass."""
-        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
-        self._patterns.check_line(line)
-
-    def check_argv(self, argv: Sequence[str]) -> None:
-        """Let a command without a shell pass."""
-        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
-        self._patterns.check_argv(argv)
-
-    def check_script(self, interpreter: str, content: str) -> None:
-        """Let a script pass."""
-        _require(not self._settings.tools_disabled, EXECUTION_DISABLED)
-        _require(not self._settings.scripts_disabled, SCRIPTS_DISABLED)
-        self._patterns.check_script(interpreter, content)
+    for is_off, text in (
+        (settings.tools_disabled, EXECUTION_DISABLED),
+        (has_script and settings.scripts_disabled, SCRIPTS_DISABLED),
+    ):
+        if is_off:
+            raise CommandRefused("command_not_allowed", text, hint="The operator has switched it off.")
+    return CommandPatterns(
+        allowed=settings.allowed_patterns,
+        blocked=settings.blocked_patterns,
+        allow_sudo=is_lean_and_open if settings.allow_sudo is None else settings.allow_sudo,
+    )
 
 
-def _require(is_enabled: bool, text: str) -> None:  # noqa: FBT001 -- a claim and the sentence for its absence
-    if not is_enabled:
-        raise CommandRefused("command_not_allowed", text, hint="The operator has switched it off.")
+class Recent(OrderedDict[_Key, _Value]):
+    """Entries, least recently noted first; of more than `most` the first one goes."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def note(self, key: _Key, value: _Value) -> None:
+        """Add an entry, or replace the one of that key, as the newest."""
+        self[key] = value
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 # An agent's session has some hundred processes; those of a thousand sessions are 20 MB at the most.
-_MAX_SESSIONS = 1000
-_MAX_PROCESSES = 200
-_MAX_ABANDONED = 1000
-_MAX_CLIENTS = 1000  # a name is the client's own claim, and each claim is a word here
-# When a bound is reached the oldest entry goes: its output is shown from the beginning again.
+# A client's name is its own claim, and each claim is a word here. What is forgotten is shown from the
+# beginning again.
+_MOST = 1000
+_MOST_PROCESSES = 200
 
 
 class SessionMemory:
@@ -225,16 +229,16 @@ class SessionMemory:
     def __init__(self) -> None:
         # Sessions, and the processes of each, least recently shown first. A cursor is a place in the log,
         # never a copy of output.
-        self._shown: OrderedDict[str, OrderedDict[ProcessId, Cursor]] = OrderedDict()
-        self._idle_waits: OrderedDict[str, int] = OrderedDict()
-        self._over: OrderedDict[str, None] = OrderedDict()
-        self._told_of_cd: OrderedDict[str, None] = OrderedDict()
+        self._shown: Recent[str, Recent[ProcessId, Cursor]] = Recent(_MOST)
+        self._idle_waits: Recent[str, int] = Recent(_MOST)
+        self._over: Recent[str, None] = Recent(_MOST)
+        self._told_of_cd: Recent[str, None] = Recent(_MOST)
         # Processes by id, which no other principal can name: the session that gave one up may be over when it
         # is found again.
-        self._given_up: OrderedDict[ProcessId, None] = OrderedDict()
+        self._given_up: Recent[ProcessId, None] = Recent(_MOST)
         # By principal and client, not by session: what is learned is a habit of the program, and holds for
         # its next session.
-        self._patient: OrderedDict[str, None] = OrderedDict()
+        self._patient: Recent[str, None] = Recent(_MOST)
 
     def shown(self, caller: Caller, process_id: ProcessId) -> Cursor:
         """Return up to where a session has seen a process's output."""
@@ -249,9 +253,7 @@ class SessionMemory:
         """Tell whether this is the first `cd` of a session that changes nothing."""
         name = _session_of(caller)
         is_first = name not in self._told_of_cd
-        self._told_of_cd[name] = None
-        if len(self._told_of_cd) > _MAX_SESSIONS:
-            self._told_of_cd.popitem(last=False)
+        self._told_of_cd.note(name, None)
         return is_first
 
     def note_shown(
@@ -263,31 +265,23 @@ class SessionMemory:
         was not shown yet, and the next answer begins there.
         """
         if is_over:
-            self._over[f"{_session_of(caller)} {process_id}"] = None
-            if len(self._over) > _MAX_SESSIONS:
-                self._over.popitem(last=False)
-        seen = self._shown.setdefault(_session_of(caller), OrderedDict())
+            self._over.note(f"{_session_of(caller)} {process_id}", None)
+        seen = self._shown.get(_session_of(caller), Recent(_MOST_PROCESSES))
         known = seen.get(process_id, BEGINNING)
         if start.stdout > known.stdout or start.stderr > known.stderr:
             return
         # Each stream for itself: one of two pages may end further on in stdout, the other in stderr.
-        seen[process_id] = Cursor(max(known.stdout, cursor.stdout), max(known.stderr, cursor.stderr))
-        seen.move_to_end(process_id)
-        self._shown.move_to_end(_session_of(caller))
-        if len(seen) > _MAX_PROCESSES:
-            seen.popitem(last=False)
-        if len(self._shown) > _MAX_SESSIONS:
-            self._shown.popitem(last=False)
+        end = Cursor(max(known.stdout, cursor.stdout), max(known.stderr, cursor.stderr))
+        seen.note(process_id, end)
+        self._shown.note(_session_of(caller), seen)
 
     def count_idle_wait(self, caller: Caller, process_id: ProcessId) -> int:
         """Return how many waits in a row a session has made for a process without any news, this one among
         them.
         """
         name = f"{_session_of(caller)} {process_id}"
-        count = self._idle_waits[name] = self._idle_waits.pop(name, 0) + 1
-        if len(self._idle_waits) > _MAX_SESSIONS:
-            self._idle_waits.popitem(last=False)
-        return count
+        self._idle_waits.note(name, self._idle_waits.get(name, 0) + 1)
+        return self._idle_waits[name]
 
     def forget_idle_waits(self, caller: Caller, process_id: ProcessId) -> None:
         """Begin to count anew: there was something to show."""
@@ -295,9 +289,7 @@ class SessionMemory:
 
     def give_up(self, process_id: ProcessId) -> None:
         """Remember that a host gave up the call which had started a process, and that the process goes on."""
-        self._given_up[process_id] = None
-        if len(self._given_up) > _MAX_ABANDONED:
-            self._given_up.popitem(last=False)
+        self._given_up.note(process_id, None)
 
     def take_given_up(self, process_id: ProcessId) -> bool:
         """Tell whether a host gave up on a process, once."""
@@ -307,10 +299,7 @@ class SessionMemory:
     def note_patience(self, caller: Caller) -> None:
         """Remember that a client has waited longer than it would have without progress."""
         if caller.client:
-            self._patient[_client_of(caller)] = None
-            self._patient.move_to_end(_client_of(caller))
-            if len(self._patient) > _MAX_CLIENTS:
-                self._patient.popitem(last=False)
+            self._patient.note(_client_of(caller), None)
 
     def is_patient(self, caller: Caller) -> bool:
         """Tell whether a client has waited so long before."""

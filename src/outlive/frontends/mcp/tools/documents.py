@@ -14,7 +14,7 @@ from outlive.core.printable import hidden_words
 from outlive.core.redactions import redacted_member
 from outlive.core.values import replace
 from outlive.engine import Process, ProcessFilter
-from outlive.frontends.mcp.tools.calls import Outcome, Unfinished
+from outlive.frontends.mcp.tools.calls import Outcome, Unfinished, allowed_patterns
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall
 from outlive.frontends.mcp.tools.workspaces import enter
 from outlive.protocols.mcp.arguments import (
@@ -52,10 +52,11 @@ from outlive.server.shown_output import ShownOutput, duration_s, local_time
 async def execute_command(call: ToolCall, asked: ExecuteArguments) -> Outcome:
     """Run a command line (or its words, `shell` false) and answer with the 13 keys."""
     line, argv = (asked.command, None) if asked.shell else (None, _words(asked.command))
+    patterns = allowed_patterns(call.runner.settings)
     if argv is None:
-        call.runner.policy.check_line(asked.command)
+        patterns.check_line(asked.command)
     else:
-        call.runner.policy.check_argv(argv)
+        patterns.check_argv(argv)
     default_s = _timeout_s(call)
     command = call.make_command(asked, line=line, argv=argv, title=asked.command, default_timeout_s=default_s)
     if asked.workspace is not None:
@@ -66,7 +67,8 @@ async def execute_command(call: ToolCall, asked: ExecuteArguments) -> Outcome:
 async def execute_script(call: ToolCall, asked: ScriptArguments) -> Outcome:
     """Run a script from a file of its own and answer with the 13 keys, script_path and interpreter."""
     try:
-        call.runner.policy.check_script(asked.interpreter, asked.script_content)
+        patterns = allowed_patterns(call.runner.settings, has_script=True)
+        patterns.check_script(asked.interpreter, asked.script_content)
         words, default_s = (asked.interpreter,), _timeout_s(call)
         command = call.make_command(
             asked, argv=words, script=asked.script_content, default_timeout_s=default_s
@@ -215,7 +217,7 @@ def _sentence(error: OutliveError) -> str:
 
 async def execute_shell(call: ToolCall, asked: ShellArguments) -> Outcome:
     """Run a command; the text is both streams, isError tells whether the exit code is not 0."""
-    call.runner.policy.check_line(asked.cmd)
+    allowed_patterns(call.runner.settings).check_line(asked.cmd)
     process, wait_s = await call.run(call.make_command(asked, line=asked.cmd), asked)
     is_complete = process.status.is_complete
     limit_bytes = call.limit_bytes(asked.max_output)
@@ -250,7 +252,7 @@ async def start_background(call: ToolCall, asked: ShellArguments) -> Process:
 
     Cancellation: the command may run all the same.
     """
-    call.runner.policy.check_line(asked.cmd)
+    allowed_patterns(call.runner.settings).check_line(asked.cmd)
     process, _ = await call.start(call.make_command(asked, line=asked.cmd), in_background=True)
     return process
 

@@ -21,7 +21,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
 from outlive.engine import OutputLog, Process, ProcessFilter
 from outlive.engine.commands.unfiltered import unfiltered_log, unfiltered_of
-from outlive.frontends.mcp.tools.calls import Outcome, ToolPolicy, Unfinished
+from outlive.frontends.mcp.tools.calls import Outcome, Unfinished, allowed_patterns
 from outlive.frontends.mcp.tools.lean_answers import described, listed, show, show_all, shown_before
 from outlive.frontends.mcp.tools.pages import read_head, read_page, read_tail
 from outlive.frontends.mcp.tools.runner import AGENT_GRACE_S, Runner, ToolCall
@@ -37,6 +37,7 @@ from outlive.frontends.mcp.tools.waits import (
 )
 from outlive.frontends.mcp.tools.workspaces import enter, shown_workspace
 from outlive.operations.terminal_requests import typed_keys
+from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.arguments import (
     ControlArguments,
     ListArguments,
@@ -383,11 +384,13 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
     runner = call.runner
     # A password for sudo is typed by a person, unseen; in every other profile sudo could do nothing.
     is_open = (asked.profile or runner.engine.sandboxes.default) == Profile.OPEN
-    policy = ToolPolicy(runner.settings, is_lean_and_open=is_open)
+    patterns = allowed_patterns(
+        runner.settings, has_script=asked.script is not None, is_lean_and_open=is_open
+    )
     command = call.make_command(
         asked,
         line=asked.command,
-        argv=_admitted_words(asked, policy),
+        argv=_admitted_words(asked, patterns),
         script=asked.script,
         stdin=asked.stdin,
         stdio="pty" if asked.pty else "pipes",
@@ -413,7 +416,7 @@ def _at_home(command: Command) -> Command:
     return replace(command, cwd=home + cwd[1:])
 
 
-def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] | None:
+def _admitted_words(asked: RunArguments, patterns: CommandPatterns) -> tuple[str, ...] | None:
     """Return the argv of a command that may be run; None of a line.
 
     Raises:
@@ -421,12 +424,12 @@ def _admitted_words(asked: RunArguments, policy: ToolPolicy) -> tuple[str, ...] 
     """
     if asked.script is not None:
         words = _interpreter(asked)
-        policy.check_script(words[0], asked.script)
+        patterns.check_script(words[0], asked.script)
         return words
     if asked.argv is not None:
-        policy.check_argv(asked.argv)
+        patterns.check_argv(asked.argv)
         return asked.argv
-    policy.check_line(asked.command or "")
+    patterns.check_line(asked.command or "")
     return None
 
 

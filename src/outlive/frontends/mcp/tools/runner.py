@@ -28,7 +28,6 @@ from outlive.frontends.mcp.tools.calls import (
     Outcome,
     Progress,
     SessionMemory,
-    ToolPolicy,
     shown_bytes,
 )
 from outlive.frontends.mcp.tools.pages import News
@@ -55,7 +54,6 @@ class Runner:
     Attributes:
         engine: Runs the processes; opened by the caller.
         settings: Limits and defaults.
-        policy: Decides from the settings whether a command may run.
         operations: Carries out what every door answers alike.
         memory: What it remembers of MCP sessions.
     """
@@ -63,7 +61,6 @@ class Runner:
     def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         self.engine = engine
         self.settings = settings
-        self.policy = ToolPolicy(settings)
         self.operations = operations or Operations(
             engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
         )

@@ -17,7 +17,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.values import dataclass
 from outlive.engine import Process
 from outlive.frontends.mcp.tools import documents, lean
-from outlive.frontends.mcp.tools.calls import Outcome
+from outlive.frontends.mcp.tools.calls import Outcome, allowed_patterns
 from outlive.frontends.mcp.tools.runner import Runner, ToolCall, failed
 from outlive.operations.schemas import arguments_schema
 from outlive.operations.table import OPERATIONS
@@ -327,14 +327,14 @@ def _bare(schema: Any) -> Any:  # noqa: ANN401 -- JSON
 
 async def _check_shell(call: ToolCall, asked: object) -> None:
     """Let pass what the settings of the tools let run, where a call runs something."""
-    policy = call.runner.policy
+    settings = call.runner.settings
     if isinstance(asked, CreateTerminal):
-        policy.check_argv((asked.shell or "bash",))
+        allowed_patterns(settings).check_argv((asked.shell or "bash",))
     if isinstance(asked, ExecuteInTerminal):
-        policy.check_line(asked.command)
+        allowed_patterns(settings).check_line(asked.command)
         terminals = call.runner.operations.terminals
         if asked.terminal_id is None and not await terminals.has_active(call.caller.owner):
-            policy.check_argv(("bash",))  # one is opened
+            allowed_patterns(settings).check_argv(("bash",))  # one is opened
 
 
 TERMINAL_TOOLS = (
