@@ -31,7 +31,6 @@ from outlive.frontends.mcp.http.exchange import (
     HttpExchange,
     accepted_of,
     encode_result,
-    gone,
     header,
     tool_set_of,
 )
@@ -214,13 +213,11 @@ class McpEndpoint:
         following = asyncio.create_task(
             self._subscriptions.of(caller).follow(notify), name="mcp stream, updates"
         )
-        leaving = asyncio.create_task(gone(exchange.receive), name="mcp stream, the other end")
         stopping = asyncio.create_task(self._hung_up.wait(), name="mcp stream, this end")
         try:
-            await stream.until_first({leaving, stopping, following})
+            await exchange.until_left(stopping, following, stream=stream)
             await stream.write(b"", is_last=True)
         finally:
-            leaving.cancel()
             stopping.cancel()
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
@@ -341,7 +338,7 @@ class McpEndpoint:
         request = self._expected(message, caller, declared, stream if exchange.accepted.events else None)
         if exchange.is_raw and exchange.accepted.events and _is_background_call(message):
             with contextlib.closing(request.in_flight):
-                await stream_background(self._toolbox, request, stream, exchange.receive)
+                await stream_background(self._toolbox, request, stream, exchange)
             return
         answered = await self._outlast(self._work(request), exchange, stream, ends=request.is_stateless)
         if answered is None:
@@ -395,9 +392,8 @@ class McpEndpoint:
         ]
         if responses:
             await exchange.respond(b"[%b]" % b",".join(responses), stream=stream)
-        elif (
-            stream.has_begun
-        ):  # all were cancelled, and an empty array is no answer (JSON-RPC 2.0, section 6)
+        # All were cancelled, and an empty array is no answer (JSON-RPC 2.0, section 6).
+        elif stream.has_begun:
             await stream.write(b"", is_last=True)
         else:
             await exchange.answer(202)
@@ -484,14 +480,9 @@ class McpEndpoint:
         task = asyncio.create_task(work, name="mcp request")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
-        leaving = asyncio.create_task(gone(exchange.receive), name="mcp request, the other end")
         try:
-            if exchange.accepted.events:
-                await stream.until_first({task, leaving})
-            else:
-                await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await exchange.until_left(task, stream=stream if exchange.accepted.events else None)
         finally:
-            leaving.cancel()
             if ends and not task.done():
                 task.cancel()
         return task.result() if task.done() and not task.cancelled() else None

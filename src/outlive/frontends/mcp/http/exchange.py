@@ -172,6 +172,21 @@ class HttpExchange:
         kind = header(self.scope["headers"], b"content-type") or ""
         return kind.partition(";")[0].strip().lower()
 
+    async def until_left(self, *ends: asyncio.Task[Any], stream: EventStream | None) -> None:
+        """Return when the first of `ends` is done, or the client has left; meanwhile a `stream` is kept from
+        falling silent.
+
+        Cancellation: safe; `ends` go on.
+        """
+        leaving = asyncio.create_task(gone(self.receive), name="mcp request, the other end")
+        try:
+            if stream is None:
+                await asyncio.wait({*ends, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            else:
+                await stream.until_first({*ends, leaving})
+        finally:
+            leaving.cancel()
+
     async def answer(self, status: int, body: bytes = b"", headers: Headers = ()) -> None:
         """Answer with one JSON body, or with none."""
         all_headers = [

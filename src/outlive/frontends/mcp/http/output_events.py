@@ -15,7 +15,6 @@ import logging
 import secrets
 
 import orjson
-from starlette.types import Receive
 
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import OutliveError
@@ -25,7 +24,7 @@ from outlive.core.values import dataclass, replace
 from outlive.engine import OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.http.calls import terminated
-from outlive.frontends.mcp.http.exchange import EventStream, encode_result, gone
+from outlive.frontends.mcp.http.exchange import EventStream, HttpExchange, encode_result
 from outlive.frontends.mcp.http.methods import McpRequest, result_of
 from outlive.frontends.mcp.tools.calls import Caller, Outcome
 from outlive.frontends.mcp.tools.documents import shell_result
@@ -168,7 +167,7 @@ _logger = logging.getLogger(__name__)
 
 
 async def stream_background(
-    toolbox: Toolbox, request: McpRequest, stream: EventStream, receive: Receive
+    toolbox: Toolbox, request: McpRequest, stream: EventStream, exchange: HttpExchange
 ) -> None:
     """Start the command that `request` names and stream it until its end, or until the caller has gone.
 
@@ -186,16 +185,14 @@ async def stream_background(
         await stream.write(_result_event(message, outcome), is_last=True)
         return
     following = asyncio.create_task(_follow(process, caller, stream), name=f"raw stream {process.process_id}")
-    leaving = asyncio.create_task(gone(receive), name="raw stream, the other end")
     try:
-        await stream.until_first({following, leaving})
+        await exchange.until_left(following, stream=stream)
         if following.done():
             await stream.write(await _last_event(toolbox, message, process, following), is_last=True)
     finally:
-        for task in (following, leaving):
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+        following.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await following
 
 
 async def _follow(process: Process, caller: Caller, stream: EventStream) -> None:

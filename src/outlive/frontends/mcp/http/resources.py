@@ -91,9 +91,8 @@ class OutputResources:
 # A client reads a resource anew at each notification; one a second is what a person can follow.
 _COALESCE_S = 1.0
 MAX_RESOURCES = 64  # of one subscriber: more than any host shows at once, and looked through at each wake
-_MAX_SESSIONS = (
-    1000  # that have subscribed and hold no stream; those with a stream are as many as connections
-)
+# That have subscribed and hold no stream; those with a stream are as many as connections.
+_MAX_SESSIONS = 1000
 
 
 def updated_message(uri: str) -> bytes:
@@ -195,9 +194,8 @@ class OutputSubscriber:
     async def _notify_of_changes(self, notify: Callable[[str], Awaitable[None]]) -> None:
         for uri, watch in list(self._watches.items()):
             extent = _extent(watch.process)
-            if (
-                extent != watch.told and uri in self._watches
-            ):  # it may be removed while an earlier one is sent
+            # It may be removed while an earlier one is sent.
+            if extent != watch.told and uri in self._watches:
                 watch.told = extent
                 await notify(uri)
 

@@ -249,9 +249,8 @@ class ResourceUpdates:
 _SERVER_ERROR = -32000  # JSON-RPC 2.0, section 5.1: for the implementation to define
 _MAX_IN_FLIGHT = 512  # a thread each
 _SENT_S = 30.0  # how long a cancel waits until its request was sent: longer than a start of the server
-_LAST_ANSWERS_S = (
-    1.5  # after the end of stdin: hosts kill after 2 s, and a script that pipes requests in wants the answers
-)
+# After the end of stdin: hosts kill after 2 s, and a script that pipes requests in wants the answers.
+_LAST_ANSWERS_S = 1.5
 # A cancel that overtakes its request inside a server that is still starting finds no request. So it is
 # repeated, which is harmless.
 _CANCEL_PAUSES_S = (0.5, 1.0, 2.0, 4.0)

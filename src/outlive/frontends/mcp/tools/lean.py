@@ -210,20 +210,10 @@ async def wait(call: ToolCall, asked: WaitArguments) -> Outcome:
         page = await read_page(process.log, start)
         remark = await _wait_words(asked, wait_s, over)
         nothing = shown_before(process, start) if is_again and start != BEGINNING else ""
-        texts.append(
-            (
-                await show(
-                    call,
-                    process,
-                    page,
-                    asked.budget,
-                    nothing=nothing,
-                    remark=remark,
-                    reason=reason,
-                    shows_id=True,
-                )
-            ).text
+        shown = await show(
+            call, process, page, asked.budget, nothing=nothing, remark=remark, reason=reason, shows_id=True
         )
+        texts.append(shown.text)
     return Outcome(text="\n".join(texts))
 
 
@@ -398,9 +388,8 @@ async def _start(call: ToolCall, asked: RunArguments, *, in_background: bool) ->
         name=asked.name,
         replaces=asked.replace,
         keeps_unfiltered=True,
+        default_grace_s=AGENT_GRACE_S,
     )
-    if asked.grace is None:
-        command = replace(command, grace_s=AGENT_GRACE_S)
     command = _at_home(command)
     if asked.workspace is not None:
         command = await enter(call, asked.workspace, command)

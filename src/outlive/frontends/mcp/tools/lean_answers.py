@@ -106,13 +106,10 @@ async def show(
     if process.has_terminal and not text.strip():
         text = ""  # a full-screen program has cleared its screen
     if not is_part:
-        call.note_shown(
-            process.process_id, page.excerpt.start, page.cursor, is_over=process.status.is_complete
-        )
+        call.shown[process.process_id] = (page.excerpt.start, page.cursor, process.status.is_complete)
     if reason == "question" and process.status.waiting == "password":
-        call.runner.engine.questions.note_asked(
-            process
-        )  # the answer names the way by which a person can type it
+        # The answer names the way by which a person can type it.
+        call.runner.engine.questions.note_asked(process)
     idle_waits = 0
     if reason == "time" and not text:
         idle_waits = memory.count_idle_wait(call.caller, process.process_id)
@@ -173,9 +170,8 @@ def _next(process: Process, reason: Reason, host: McpHost, *, idle_waits: int) -
     that has heard nothing new `idle_waits` times in a row is sent away for longer each time.
     """
     name = process.record.short_id
-    typed = short_name(
-        process.process_id
-    )  # a user may type it in any folder, and a short id counts in its project's
+    # A user may type it in any folder, and a short id counts in its project's.
+    typed = short_name(process.process_id)
     if process.status.state is State.QUEUED:
         return ""
     waking = "" if host.wake is None else f"; to be notified when it ends, {host.wake.format(id=typed)}"

@@ -130,8 +130,8 @@ class ToolCall:
     `progress` reports to people how a call goes, `partial` gives a program the same output piece by piece,
     nothing else. `progress` is None for a client that shows none. `status` says what becomes of the call:
     `Toolbox.call` ends what it has started when it is cancelled, wherever its tool is then. `shown` is what
-    the answer shows of each process's output, from one cursor to another: `Toolbox.call` takes it into the
-    session's memory.
+    the answer shows of each process's output, from one cursor to another, and whether it tells of its end:
+    `Toolbox.call` takes it into the session's memory once it is answered.
     """
 
     runner: Runner
@@ -140,12 +140,6 @@ class ToolCall:
     status: CallStatus = field(default_factory=CallStatus)
     partial: Progress | None = None
     shown: dict[ProcessId, tuple[Cursor, Cursor, bool]] = field(default_factory=dict)
-
-    def note_shown(self, process_id: ProcessId, start: Cursor, end: Cursor, *, is_over: bool) -> None:
-        """Note which output of a process the answer shows, and whether it tells of its end; the session has
-        seen it once it is answered.
-        """
-        self.shown[process_id] = (start, end, is_over)
 
     def patience_s(self, asked_s: float | None, *, has_wish: bool = False) -> float:
         """Return how long this call of a tool for models waits that asks for `asked_s` (None: for as long as
@@ -163,27 +157,17 @@ class ToolCall:
         seconds = bounds.seconds(asked_s)
         return min(seconds, self.runner.settings.wait_s) if has_wish and asked_s is None else seconds
 
-    def make_command(
-        self,
-        asked: RunOptions,
-        *,
-        line: str | None = None,
-        argv: tuple[str, ...] | None = None,
-        script: str | None = None,
-        **members: Any,  # noqa: ANN401 -- members of Command
-    ) -> Command:
+    def make_command(self, asked: RunOptions, **members: Any) -> Command:  # noqa: ANN401 -- as `RunOptions.make_command`
         """Return what the arguments ask for as a command that belongs to the caller's principal.
 
         An MCP session may end while its commands go on, and they stay findable (promise S4.5).
         """
-        grace_s = self.runner.settings.termination_timeout_s
+        members.setdefault("default_grace_s", self.runner.settings.termination_timeout_s)
         # The environment goes with the command in memory only; the record and the spec on disk name the
         # project's root alone.
         if (project := self.caller.project) is not None:
             members |= {"caller_cwd": project.cwd, "caller_env": project.env, "project": project.root}
-        return asked.make_command(
-            line=line, argv=argv, script=script, default_grace_s=grace_s, detached=True, **members
-        )
+        return asked.make_command(detached=True, **members)
 
     async def start(self, command: Command, *, in_background: bool) -> tuple[Process, bool]:
         """Start a command for the caller, or find what its key has started; return whether it is new.

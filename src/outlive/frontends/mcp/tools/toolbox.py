@@ -277,9 +277,8 @@ class Toolbox:
 
         Cancellation: the command may run all the same and is found by its caller.
         """
-        caller.access.require(
-            self._tool(BACKGROUND_TOOL, caller).scope
-        )  # it is not offered with every setting
+        # It is not offered with every setting.
+        caller.access.require(self._tool(BACKGROUND_TOOL, caller).scope)
         asked = read_arguments(arguments, ShellArguments)
         return await documents.start_background(ToolCall(self.runner, caller), asked)
 
