@@ -242,7 +242,7 @@ async def test_a_task_that_cannot_be_kept_is_not_given_out(
         raise OSError(errno.ENOSPC, f"{len(content)} bytes do not fit", path)
 
     monkeypatch.setattr(toolbox_module, "write_whole", full)
-    assert await ProcessTasks(Runner(engine, Settings()), {}).adopt(outcome) == outcome
+    assert await ProcessTasks(Runner(engine, Settings())).adopt(outcome) == outcome
 
 
 @pytest.mark.promise("M.tasks.durable", "M.stateless")

@@ -175,13 +175,14 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def tool_result(text: str, structured: Mapping[str, object] | None, *, is_error: bool) -> _Object:
-    """Return a CallToolResult of 2026-07-28, the answer that the call itself would have had."""
-    result: _Object = {
-        "resultType": "complete",
-        "content": [{"type": "text", "text": text}],
-        "isError": is_error,
-    }
+def call_result(text: str, structured: Mapping[str, object] | None, *, is_error: bool) -> _Object:
+    """Return a CallToolResult (MCP revision 2025-11-25, "Tools")."""
+    result: _Object = {"content": [{"type": "text", "text": text}], "isError": is_error}
     if structured is not None:
         result["structuredContent"] = dict(structured)
     return result
+
+
+def tool_result(text: str, structured: Mapping[str, object] | None, *, is_error: bool) -> _Object:
+    """Return one of 2026-07-28, the answer that the call itself would have had."""
+    return {"resultType": "complete", **call_result(text, structured, is_error=is_error)}

@@ -40,7 +40,7 @@ from outlive.protocols.mcp.messages import (
     text_param,
     wrong_param,
 )
-from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION
+from outlive.protocols.mcp.tasks import REQUIRED_CAPABILITY, TASKS_EXTENSION, call_result
 from outlive.protocols.sse import encode_event
 
 Result = Mapping[str, Any]
@@ -179,18 +179,10 @@ class ToolMethods:
 
 
 def result_of(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome as a CallToolResult (MCP revision 2025-11-25, "Tools"), or as the task that it has
-    become.
-    """
+    """Return an outcome as a CallToolResult, or as the task that it has become."""
     if outcome.task is not None:
         return outcome.task.to_created()
-    result: dict[str, Any] = {
-        "content": [{"type": "text", "text": outcome.text}],
-        "isError": outcome.is_error,
-    }
-    if outcome.structured is not None:
-        result["structuredContent"] = outcome.structured
-    return result
+    return call_result(outcome.text, outcome.structured, is_error=outcome.is_error)
 
 
 def _progress(request: McpRequest, token: str | int) -> Progress:

@@ -11,7 +11,7 @@ only that it is a task, and of which call (decision 31).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Protocol, cast
 
@@ -40,9 +40,6 @@ from outlive.server.operations import Operations
 
 _logger = logging.getLogger(__name__)
 
-# What each tool answers for a process that its call has started.
-Renderers = Mapping[str, Callable[[Runner, Process, TaskCall], Awaitable[Outcome]]]
-
 
 class Tasks(Protocol):
     """What the HTTP endpoint asks of tasks.
@@ -66,10 +63,10 @@ class Tasks(Protocol):
 class ProcessTasks:
     """The tasks of one engine. Used from its event loop; files are touched in threads."""
 
-    def __init__(self, runner: Runner, renderers: Renderers) -> None:
+    def __init__(self, runner: Runner) -> None:
         self._runner = runner
-        self._settings = runner.settings
-        self._renderers = renderers
+        # Of all tools, whatever is offered now: a task may be of an earlier start with other settings.
+        self._renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
 
     async def adopt(self, outcome: Outcome) -> Outcome:
         """Return a tool's outcome with the task that its unfinished process becomes, if it has one and may.
@@ -140,21 +137,17 @@ class ProcessTasks:
     async def _find(self, task_id: str, caller: Caller) -> tuple[Process, TaskCall]:
         process = await self._runner.engine.queries.find(task_id)
         if is_visible(process, caller):
-            call = await asyncio.to_thread(_read, _path(process))
+            call = TaskCall.decode(await asyncio.to_thread(read_all, _path(process)))
             if call is not None:
                 return process, call
         raise ProcessNotFound("process_not_found", "There is no such task.")
 
     def _task(self, process: Process) -> Task:
-        return task_of(process.record, now=datetime.now(UTC), kept_s=self._settings.retention_s)
+        return task_of(process.record, now=datetime.now(UTC), kept_s=self._runner.settings.retention_s)
 
 
 def _path(process: Process) -> str:
     return f"{process.folder}/task"
-
-
-def _read(path: str) -> TaskCall | None:
-    return TaskCall.decode(read_all(path))
 
 
 class Toolbox:
@@ -171,16 +164,14 @@ class Toolbox:
         self.engine = engine
         self.settings = settings
         self._configured = _configured(settings)
-        self.runner = runner = Runner(engine, settings, operations)
+        self.runner = Runner(engine, settings, operations)
         self._all = {tool.name: tool for tools in TOOL_SETS.values() for tool in tools}
         # "all" is made of others: a tool has the words of the set that it comes from.
         self._words: dict[str, Door] = {
             tool.name: name for name, tools in TOOL_SETS.items() if name != "all" for tool in tools
         }
         self._sets = {name: {tool.name: tool for tool in tools} for name, tools in TOOL_SETS.items()}
-        # All of them, whatever is offered now: a task may be of an earlier start with other settings.
-        renderers = {tool.name: tool.result for tool in TOOL_SETS["all"] if tool.result is not None}
-        self.tasks = ProcessTasks(runner, renderers)
+        self.tasks = ProcessTasks(self.runner)
 
     def is_for_models(self, name: str) -> bool:
         """Tell whether a tool is made for models: a time limit of its host ends no command of its."""
