@@ -20,7 +20,6 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import Annotated
 
 import msgspec
 
@@ -37,10 +36,7 @@ from outlive.engine.processes.session_ends import (
 )
 from outlive.frontends.mcp.tools.calls import Project, Recent
 from outlive.kernel.files import read_small, write_whole
-from outlive.operations.requests import ProjectFolder
-from outlive.operations.tool_sets import ToolSet
 from outlive.protocols.mcp.hosts import client_slug
-from outlive.protocols.mcp.messages import MAX_ENVIRONMENT_BYTES
 
 _KEY_BYTES = 32
 _TAG_BYTES = 18  # 144 bits: no client guesses it, and it is 24 characters of base64 without padding
@@ -167,33 +163,6 @@ def _load_key(path: str) -> bytes:
 _MAX_OF_PRINCIPAL = 128
 
 
-class ProjectRequest(msgspec.Struct, kw_only=True, frozen=True):
-    """What a relay sends of its host: absolute paths, the environment, and the tool set that it was
-    configured for.
-
-    `relay` is random, the same for as long as the relay lives.
-    """
-
-    cwd: ProjectFolder
-    root: ProjectFolder
-    env: dict[str, str] = {}
-    tools: ToolSet | None = None
-    relay: Annotated[str, msgspec.Meta(max_length=64)] = ""
-
-    def __post_init__(self) -> None:
-        """Refuse what no command could be given."""
-        # Here, once: at a start it would be refused after the caller has been given the impression of a
-        # working session.
-        if any("\0" in text for text in (self.cwd, self.root, *self.env, *self.env.values())):
-            raise ValueError("NUL characters cannot be passed to a process")
-        if sum(len(name) + len(value) + 2 for name, value in self.env.items()) > MAX_ENVIRONMENT_BYTES:
-            raise ValueError(f"env has more than {MAX_ENVIRONMENT_BYTES} bytes")
-
-    def __repr__(self) -> str:
-        """Return the kind alone: an environment stands in no text."""
-        return f"<{type(self).__name__}>"
-
-
 class Projects:
     """The projects of each principal by their names. Only the event loop uses it."""
 
@@ -205,12 +174,9 @@ class Projects:
         """Take what a relay has sent, and return its name.
 
         Raises:
-            ValueError: The body is not a `ProjectRequest`.
+            ValueError: The body is no `Project`.
         """
-        asked = msgspec.json.decode(checked_json(body), type=ProjectRequest)
-        project = Project(
-            root=asked.root, cwd=asked.cwd, env=asked.env, tool_set=asked.tools, relay=asked.relay
-        )
+        project = msgspec.json.decode(checked_json(body), type=Project)
         # Per principal: a name that another principal has learned finds nothing, and fills no room but its
         # own.
         known = self._known.setdefault(principal, Recent(_MAX_OF_PRINCIPAL))

@@ -87,7 +87,7 @@ class HostProject:
     """
 
     def __init__(self, server: Server, content: bytes) -> None:
-        """Take what the server is sent (`http.projects.ProjectRequest` as JSON)."""
+        """Take what the server is sent (`tools.calls.Project` as JSON)."""
         self._server = server
         self._content = content
         self._sending = threading.Lock()

@@ -7,7 +7,9 @@ how a call waits is `runner`'s.
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import msgspec
 
 from outlive.config import Settings
 from outlive.core.cursor import BEGINNING, Cursor
@@ -16,10 +18,12 @@ from outlive.core.identity import ProcessId
 from outlive.core.process import Owner
 from outlive.core.values import dataclass, field
 from outlive.engine import Process
+from outlive.operations.requests import ProjectFolder
 from outlive.operations.tool_sets import ToolSet
 from outlive.policy.access import Access
 from outlive.policy.patterns import CommandPatterns
 from outlive.protocols.mcp.arguments import SHOWN_BYTES
+from outlive.protocols.mcp.messages import MAX_ENVIRONMENT_BYTES
 from outlive.protocols.mcp.tasks import Task, TaskCall
 from outlive.protocols.mcp.texts import EXECUTION_DISABLED, SCRIPTS_DISABLED
 
@@ -30,21 +34,33 @@ _Value = TypeVar("_Value")
 Progress = Callable[[str], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Project:
-    """Where a host works: what its relay has sent with the host's session.
+class Project(msgspec.Struct, kw_only=True, frozen=True):
+    """Where a host works, as its relay sends it: absolute paths.
 
     `root` is the folder, or its repository's root: short ids, keys, workspaces and lists belong to it.
     Commands that name no folder begin in `cwd`, with the variables of `env`; both are the host's own.
-    `tool_set` is the one that the host was configured for, None for the server's. `relay` tells relays apart,
-    and so the hosts that work in one project.
+    `tool_set` is the one that the host was configured for, None for the server's. `relay` is random, the same
+    for as long as the relay lives: it tells relays apart, and so the hosts that work in one project.
     """
 
-    root: str
-    cwd: str
-    env: Mapping[str, str] = field(repr=False)
-    tool_set: ToolSet | None = None
-    relay: str = ""
+    cwd: ProjectFolder
+    root: ProjectFolder
+    env: dict[str, str] = {}
+    tool_set: ToolSet | None = msgspec.field(default=None, name="tools")
+    relay: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no command could be given."""
+        # Here, once: at a start it would be refused after the caller has been given the impression of a
+        # working session.
+        if any("\0" in text for text in (self.cwd, self.root, *self.env, *self.env.values())):
+            raise ValueError("NUL characters cannot be passed to a process")
+        if sum(len(name) + len(value) + 2 for name, value in self.env.items()) > MAX_ENVIRONMENT_BYTES:
+            raise ValueError(f"env has more than {MAX_ENVIRONMENT_BYTES} bytes")
+
+    def __repr__(self) -> str:
+        """Return the kind alone: an environment stands in no text."""
+        return f"<{type(self).__name__}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

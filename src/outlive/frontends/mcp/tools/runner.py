@@ -35,7 +35,7 @@ from outlive.frontends.mcp.tools.waits import patience_of, until_complete
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text, status_call
-from outlive.server.operations import Operations
+from outlive.server.operations import Operations, TerminalCalls
 from outlive.server.shown_output import ShownOutput, shown_output
 
 _logger = logging.getLogger(__name__)
