@@ -3,8 +3,7 @@
 import pytest
 
 from outlive.client.asyncio_runtime import AsyncioRuntime
-from outlive.client.follow import AsyncFollow
-from outlive.client.link import Link
+from outlive.client.link import Link, Links
 from outlive.client.messages import Ended, OutputMessage, OutputPiece
 from outlive.client.process import AsyncProcess
 from outlive.client.results import Completion, Output
@@ -45,14 +44,22 @@ class _FullPipe(Link):
         self.pauses += 1
 
 
+class _OneLink(Links):
+    """Links that are always the same one, which nothing closes."""
+
+    def __init__(self, link: Link) -> None:
+        self.shared = link
+
+    def new(self, *, keeps_session: bool = False) -> Link:
+        assert not keeps_session
+        return self.shared
+
+    async def drop(self, link: Link) -> None:
+        assert link is self.shared
+
+
 def _process(link: Link) -> AsyncProcess:
-    async def release() -> None:
-        """Nothing is held."""
-
-    def follow(process_id: ProcessId, cursor: Cursor, raw: bool | None) -> AsyncFollow:
-        return AsyncFollow(link, process_id, cursor, raw=raw, release=release)
-
-    return AsyncProcess(_ID, 1, link=link, world=AsyncioRuntime(), follow=follow, release=release)
+    return AsyncProcess(_ID, 1, links=_OneLink(link), link=link, world=AsyncioRuntime())
 
 
 async def test_input_goes_on_behind_what_waits_for_a_process_that_does_not_read() -> None:

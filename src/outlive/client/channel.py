@@ -59,28 +59,20 @@ class Conversation:
         self._messages: deque[FollowedMessage] = deque()
         self._kept_bytes = 0
 
-    def ask(self, method: str, params: Mapping[str, object]) -> tuple[int, str]:
-        """Return the number of a new request and its text."""
+    def ask(
+        self, method: str, params: Mapping[str, object], data: bytes | memoryview = b""
+    ) -> tuple[int, str | bytes]:
+        """Return the number of a new request and its frame: text, or binary with bytes behind the JSON."""
         self._asked += 1
         self._answers[self._asked] = None
+        if data:
+            return self._asked, encode_bytes(self._asked, method, params, data)
         return self._asked, encode_request(self._asked, method, params)
-
-    def ask_bytes(
-        self, method: str, params: Mapping[str, object], data: bytes | memoryview
-    ) -> tuple[int, bytes]:
-        """Return the number of a new request and its binary frame, with bytes behind the line of JSON."""
-        self._asked += 1
-        self._answers[self._asked] = None
-        return self._asked, encode_bytes(self._asked, method, params, data)
-
-    def ask_input(self, process_id: str, data: bytes | memoryview) -> tuple[int, bytes]:
-        """Return the number and the binary frame of a `write` request."""
-        return self.ask_bytes("write", {"process_id": process_id}, data)
 
     def ask_attach(
         self, process_id: str, cursor: Cursor, *, raw: bool = False, beside: bool = False
-    ) -> tuple[int, str]:
-        """Return the number and text of an `attach` request: from its answer on, messages about the process
+    ) -> tuple[int, str | bytes]:
+        """Return the number and frame of an `attach` request: from its answer on, messages about the process
         are kept.
 
         Without `beside` nothing else is followed any more. With it, the answer is kept among the messages as
@@ -98,8 +90,8 @@ class Conversation:
         self._attaching[asked[0]] = process_id, beside
         return asked
 
-    def ask_events(self, params: Mapping[str, object]) -> tuple[int, str]:
-        """Return the number and text of an `events` request: from its answer on, events are kept."""
+    def ask_events(self, params: Mapping[str, object]) -> tuple[int, str | bytes]:
+        """Return the number and frame of an `events` request: from its answer on, events are kept."""
         asked = self.ask("events", params)
         self.drop_messages()
         self._events_id = asked[0]
@@ -220,9 +212,14 @@ class ClientConnection:
         self._end: Exception | None = None
 
     async def request(
-        self, method: str, params: Mapping[str, object], *, answer_s: float
+        self,
+        method: str,
+        params: Mapping[str, object],
+        *,
+        answer_s: float,
+        data: bytes | memoryview = b"",
     ) -> Mapping[str, Any]:
-        """Send a request and return its result.
+        """Send a request, with bytes behind it if there are any, and return its result.
 
         Raises:
             ConnectionLost: The connection ended before the answer came.
@@ -231,21 +228,15 @@ class ClientConnection:
 
         Cancellation: safe; what was asked for may be done all the same.
         """
-        with self._lock:
-            request_id, text = self._conversation.ask(method, params)
-        return await self.answer_to(request_id, frame=text, answer_s=answer_s)
+        return await self.answer_to(await self.send(method, params, data), answer_s=answer_s)
 
     async def send(self, method: str, params: Mapping[str, object], data: bytes | memoryview = b"") -> int:
         """Send a request, with bytes behind it if there are any; return its number, for `answer_to`.
 
         Raises ConnectionLost.
         """
-        frame: str | bytes
         with self._lock:
-            if data:
-                request_id, frame = self._conversation.ask_bytes(method, params, data)
-            else:
-                request_id, frame = self._conversation.ask(method, params)
+            request_id, frame = self._conversation.ask(method, params, data)
         await self._wire.send(frame)
         return request_id
 
@@ -259,9 +250,7 @@ class ClientConnection:
         Cancellation: bytes that were sent may be written all the same.
         """
         piece = data[: self.hello.input_bytes]
-        with self._lock:
-            request_id, frame = self._conversation.ask_input(process_id, piece)
-        await self.answer_to(request_id, frame=frame, answer_s=answer_s)
+        await self.request("write", {"process_id": process_id}, data=piece, answer_s=answer_s)
         return len(piece)
 
     async def attach(
@@ -276,8 +265,9 @@ class ClientConnection:
         Raises what `request` raises. Cancellation: attach again.
         """
         with self._lock:
-            request_id, text = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
-        return await self.answer_to(request_id, frame=text, answer_s=answer_s)
+            request_id, frame = self._conversation.ask_attach(process_id, cursor, raw=raw, beside=beside)
+        await self._wire.send(frame)
+        return await self.answer_to(request_id, answer_s=answer_s)
 
     @property
     def followed(self) -> set[str]:
@@ -293,8 +283,9 @@ class ClientConnection:
         Raises what `request` raises. Cancellation: listen again.
         """
         with self._lock:
-            request_id, text = self._conversation.ask_events(params)
-        await self.answer_to(request_id, frame=text, answer_s=answer_s)
+            request_id, frame = self._conversation.ask_events(params)
+        await self._wire.send(frame)
+        await self.answer_to(request_id, answer_s=answer_s)
 
     async def next_message(self) -> FollowedMessage | None:
         """Return the next message about the followed process, or the next event, however long that takes.
@@ -320,17 +311,13 @@ class ClientConnection:
         """End the connection. Safe to repeat."""
         await self._wire.close()
 
-    async def answer_to(
-        self, request_id: int, *, answer_s: float, frame: str | bytes | None = None
-    ) -> Mapping[str, Any]:
-        """Return the result of a request, once, whose frame is sent now or was before.
+    async def answer_to(self, request_id: int, *, answer_s: float) -> Mapping[str, Any]:
+        """Return the result of a request that was sent, once.
 
         Raises what `request` raises.
         """
         conversation = self._conversation
         try:
-            if frame is not None:
-                await self._wire.send(frame)
             await self._read_until(request_id, lambda: conversation.answer(request_id) is not None, answer_s)
             answer = conversation.answer(request_id)
         except TimeoutError:

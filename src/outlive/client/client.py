@@ -13,13 +13,13 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from outlive.client.fleet import AsyncFiles, AsyncFleet, Files, Fleet
-from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow, follow_over
-from outlive.client.link import Address, Links, say_nothing
+from outlive.client.follow import AsyncEvents, AsyncFollow, Events, Follow
+from outlive.client.link import Address, Link, Links, say_nothing
 from outlive.client.messages import read_approval, read_info
 from outlive.client.options import StartOptions, check_names, execute_params
-from outlive.client.process import AsyncProcess, Process, position_of, process_over
+from outlive.client.process import AsyncProcess, Process, position_of
 from outlive.client.results import FinishedRun, Output, PendingApproval, ProcessInfo
-from outlive.client.runtime import Runtime, blocking, run
+from outlive.client.runtime import Blocking, Runtime, blocking, run
 from outlive.client.services import (
     AsyncOutputs,
     AsyncProjectServices,
@@ -152,14 +152,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
             # The process of an earlier start is not private to this new session, which has none.
             await self._links.drop(link)
             link = self._link
-        return process_over(
-            self._links,
-            link,
-            self._world,
-            process_id=ProcessId(result["process_id"]),
-            pid=result["pid"],
-            is_new=is_new,
-        )
+        return self._process(result, link, is_new=is_new)
 
     async def run(
         self, command: str | Sequence[str], *, check: bool = False, **options: Unpack[StartOptions]
@@ -203,8 +196,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """
         view = await self._link.request("get", _named(process_id, project))
         # A word may mean another process later; this object stays the one that it means now.
-        found = ProcessId(view["process_id"])
-        return process_over(self._links, self._link, self._world, process_id=found, pid=view["pid"])
+        return self._process(view, self._link)
 
     def attach(
         self, process_id: str, cursor: Cursor | str = BEGINNING, *, project: str | None = None
@@ -213,7 +205,8 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
 
         See `AsyncProcess.follow`, and `get` for its names.
         """
-        return follow_over(self._links, process_id, position_of(cursor), over=self._link, project=project)
+        cursor = position_of(cursor)
+        return AsyncFollow(self._links, process_id, cursor, over=self._link, project=project)
 
     async def list(
         self,
@@ -305,8 +298,7 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         params["tags"] = None if tags is None else dict(tags)
         for name, wanted in (("events", events), ("process_ids", process_ids), ("states", states)):
             params[name] = None if wanted is None else list(wanted)
-        link = self._links.new()
-        return AsyncEvents(link, params, release=lambda: self._links.drop(link))
+        return AsyncEvents(self._links, params)
 
     async def approvals(self, *, raw: bool = False) -> _Approvals:
         """Return the commands of all callers that wait for an approval, oldest first; `raw` hides no secrets
@@ -369,13 +361,18 @@ class AsyncClient(contextlib.AbstractAsyncContextManager["AsyncClient"]):
         """
         return [*(await self._link.request("nodes", {}))["nodes"]]
 
+    def _process(self, view: Mapping[str, Any], link: Link, *, is_new: bool = False) -> AsyncProcess:
+        """Return the handle of a process that is asked for over `link`."""
+        process_id, pid = ProcessId(view["process_id"]), view["pid"]
+        return AsyncProcess(process_id, pid, links=self._links, link=link, world=self._world, is_new=is_new)
+
 
 def _named(word: str, project: str | None) -> dict[str, object]:
     """Return the parameters that name a process."""
     return {"process_id": word} if project is None else {"process_id": word, "project": project}
 
 
-class Client(contextlib.AbstractContextManager["Client"]):
+class Client(Blocking[AsyncClient], contextlib.AbstractContextManager["Client"]):
     """`AsyncClient` for programs without an event loop. May be used from several threads.
 
     A `with` block closes its connections at the end; processes go on, except those started with
@@ -397,7 +394,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
         The arguments are those of `AsyncClient`.
         """
-        self._twin = AsyncClient(
+        twin = AsyncClient(
             state_dir,
             url=url,
             token=token,
@@ -407,12 +404,13 @@ class Client(contextlib.AbstractContextManager["Client"]):
             say=say,
             world=ThreadRuntime(),
         )
-        self.terminals = ClientTerminals(self._twin.terminals)
-        self.server = ServerFacts(self._twin.server)
-        self.services = ProjectServices(self._twin.services)
-        self.outputs = Outputs(self._twin.outputs)
-        self.fleet = Fleet(self._twin.fleet)
-        self.files = Files(self._twin.files)
+        super().__init__(twin)
+        self.terminals = ClientTerminals(twin.terminals)
+        self.server = ServerFacts(twin.server)
+        self.services = ProjectServices(twin.services)
+        self.outputs = Outputs(twin.outputs)
+        self.fleet = Fleet(twin.fleet)
+        self.files = Files(twin.files)
 
     def start(self, command: str | Sequence[str], **options: Unpack[StartOptions]) -> Process:
         """Start a command and return once it runs; see `AsyncClient.start`."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from outlive.client.link import Link, Links
 from outlive.client.results import Copied
-from outlive.client.runtime import Runtime, blocking
+from outlive.client.runtime import Blocking, Runtime, blocking
 
 _Answer = Mapping[str, Any]
 
@@ -144,11 +144,8 @@ class AsyncFleet:
         return await self._link.request("node_remove", {"name": name, "force": force})
 
 
-class Fleet:
+class Fleet(Blocking[AsyncFleet]):
     """`AsyncFleet`, each method blocking."""
-
-    def __init__(self, twin: AsyncFleet) -> None:
-        self._twin = twin
 
     list = blocking(AsyncFleet.list)
     add = blocking(AsyncFleet.add)
@@ -214,10 +211,7 @@ class AsyncFiles:
         ).run()
 
 
-class Files:
+class Files(Blocking[AsyncFiles]):
     """`AsyncFiles`, blocking."""
-
-    def __init__(self, twin: AsyncFiles) -> None:
-        self._twin = twin
 
     copy = blocking(AsyncFiles.copy)

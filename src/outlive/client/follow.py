@@ -7,15 +7,14 @@ reconnection, and refuses a hole. Opening connections again belongs to `link`; p
 """
 
 import contextlib
-import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Self
 
 from outlive.client.channel import ClientConnection
 from outlive.client.link import ANSWER_S, Link, Links, is_passing
 from outlive.client.messages import Attached, Begun, Ended, OutputMessage, OutputMissing, OutputPiece
 from outlive.client.results import Completion, Gap, Output, ProcessEvent, Stream
-from outlive.client.runtime import ConnectionLost, blocking, run
+from outlive.client.runtime import Blocking, ConnectionLost, blocking, run
 from outlive.core.cursor import Cursor
 from outlive.core.errors import AccessDenied, OutliveError, ProtocolViolation
 from outlive.core.identity import is_process_id
@@ -76,15 +75,15 @@ class AsyncFollow:
 
     def __init__(
         self,
-        link: Link,
+        links: Links,
         process_id: str,
         cursor: Cursor,
         *,
+        over: Link,
         raw: bool | None = False,
         project: str | None = None,
-        release: Callable[[], Awaitable[None]],
     ) -> None:
-        """Follow over `link`; `release` is awaited once the link is no longer needed.
+        """Follow over a link of its own; a private process only over its own link, which alone may see it.
 
         Another word than an id is looked up once, in `project`: later it may mean another process.
         `raw` True hides no secrets; None hides them only if this caller may not see them.
@@ -92,11 +91,12 @@ class AsyncFollow:
         self.process_id = process_id
         self.completion: Completion | None = None
         self.redacted = 0
-        self._link = link
+        self._links = links
+        self._is_private = over is not links.shared
+        self._link = over if self._is_private else links.new()
         self._raw = raw
         self._project = project
         self._position = Position(cursor)
-        self._release = release
         self._channel: ClientConnection | None = None
         self._is_closed = False
 
@@ -137,10 +137,15 @@ class AsyncFollow:
 
     async def close(self) -> None:
         """Stop following. Safe to repeat."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._channel = None
-            await self._release()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._channel = None
+        if not self._is_private:
+            await self._links.drop(self._link)
+            return
+        with contextlib.suppress(OutliveError):  # a server that is away sends no more messages anyhow
+            await self._link.request("attach", {"process_id": self.process_id, "output": "none"})
 
     async def __aenter__(self) -> Self:
         """Nothing is opened before the first item is asked for."""
@@ -186,23 +191,10 @@ class AsyncFollow:
             await channel.attach(self.process_id, self.cursor, answer_s=ANSWER_S)
 
 
-async def silence(link: Link, process_id: str) -> None:
-    """Stop the messages about a process over a link that stays open.
-
-    A server that is away sends none anyhow.
-    """
-    with contextlib.suppress(OutliveError):
-        await link.request("attach", {"process_id": process_id, "output": "none"})
-
-
-class Follow:
+class Follow(Blocking[AsyncFollow]):
     """`AsyncFollow` for programs without an event loop: an iterator over a process's output, for one
     thread.
     """
-
-    def __init__(self, follow: AsyncFollow) -> None:
-        """Made by `Process.follow` and `Client.attach`."""
-        self._twin = follow
 
     @property
     def process_id(self) -> str:
@@ -246,13 +238,11 @@ class AsyncEvents:
     Cancellation: safe at any point.
     """
 
-    def __init__(
-        self, link: Link, params: Mapping[str, object], *, release: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Listen over `link`; `release` is awaited once the link is no longer needed."""
-        self._link = link
+    def __init__(self, links: Links, params: Mapping[str, object]) -> None:
+        """Listen over a link of its own."""
+        self._links = links
+        self._link = links.new()
         self._params = params
-        self._release = release
         self._channel: ClientConnection | None = None
         self._has_listened = self._is_back = self._is_closed = False
 
@@ -291,7 +281,7 @@ class AsyncEvents:
         if not self._is_closed:
             self._is_closed = True
             self._channel = None
-            await self._release()
+            await self._links.drop(self._link)
 
     async def __aenter__(self) -> Self:
         """Listen from now on; without `async with` listening begins at the first item."""
@@ -314,12 +304,8 @@ class AsyncEvents:
         self._channel, self._has_listened = channel, True
 
 
-class Events:
+class Events(Blocking[AsyncEvents]):
     """`AsyncEvents` for programs without an event loop: an iterator over what happens, for one thread."""
-
-    def __init__(self, events: AsyncEvents) -> None:
-        """Made by `Client.events`."""
-        self._twin = events
 
     def __iter__(self) -> Self:
         """Go on."""
@@ -333,20 +319,3 @@ class Events:
     __next__ = blocking(AsyncEvents.__anext__)
     close = blocking(AsyncEvents.close)
     __exit__ = blocking(AsyncEvents.__aexit__)
-
-
-def follow_over(
-    links: Links,
-    process_id: str,
-    cursor: Cursor,
-    *,
-    over: Link,
-    raw: bool | None = False,
-    project: str | None = None,
-) -> AsyncFollow:
-    """Follow over a link of its own; a private process only over its own link, which alone may see it."""
-    if over is not links.shared:
-        return AsyncFollow(over, process_id, cursor, raw=raw, release=lambda: silence(over, process_id))
-    link = links.new()
-    release = functools.partial(links.drop, link)
-    return AsyncFollow(link, process_id, cursor, raw=raw, project=project, release=release)

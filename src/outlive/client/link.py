@@ -208,7 +208,7 @@ class Link:
         """
 
         async def ask(channel: ClientConnection) -> Mapping[str, Any]:
-            return await channel.answer_to(await channel.send(method, params, data), answer_s=answer_s)
+            return await channel.request(method, params, data=data, answer_s=answer_s)
 
         return await self._over(ask, method, is_repeatable=is_repeatable)
 

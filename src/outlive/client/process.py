@@ -6,14 +6,14 @@ The handle holds no state of the process and ends nothing when it is dropped. Ou
 `Process`.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal
 
-from outlive.client.follow import AsyncFollow, Follow, follow_over
+from outlive.client.follow import AsyncFollow, Follow
 from outlive.client.link import ANSWER_S, Link, Links
 from outlive.client.messages import read_info, read_page
 from outlive.client.results import Gap, Output, Page, ProcessInfo, Stream
-from outlive.client.runtime import Runtime, blocking
+from outlive.client.runtime import Blocking, Runtime, blocking
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.errors import AccessDenied, LimitExceeded
 from outlive.core.identity import ProcessId
@@ -23,7 +23,6 @@ _WAIT_S = 45.0  # of one `wait` request; for a process that takes longer another
 _PAGE_BYTES = 256 * 1024  # the largest page
 
 Until = Literal["complete", "closed", "input", "question"]
-_Follower = Callable[[ProcessId, Cursor, bool | None], AsyncFollow]
 
 
 def position_of(cursor: Cursor | str) -> Cursor:
@@ -41,7 +40,7 @@ def _request(
     """Return a method of `AsyncProcess` that is one request without parameters of the caller's."""
 
     async def call(self: "AsyncProcess") -> None:
-        await self._link.request(method, {"process_id": self.process_id, **members})
+        await self._ask(method, members)
 
     # As if it had been written out: tracebacks and `help` show these.
     call.__name__, call.__qualname__, call.__doc__ = name, f"AsyncProcess.{name}", doc
@@ -67,20 +66,18 @@ class AsyncProcess:
         process_id: ProcessId,
         pid: int | None,
         *,
+        links: Links,
         link: Link,
         world: Runtime,
-        follow: _Follower,
-        release: Callable[[], Awaitable[None]],
         is_new: bool = False,
     ) -> None:
-        """Send requests over `link`; `follow` and `release` are the client's own methods."""
+        """Send requests over `link`, which is one of `links`."""
         self.process_id = process_id
-        self._link = link
         self.pid = pid
         self.is_new = is_new
+        self._links = links
+        self._link = link
         self._world = world
-        self._follow = follow
-        self._release = release
 
     def __repr__(self) -> str:
         """Name it, so that it can be found by what is printed."""
@@ -92,14 +89,13 @@ class AsyncProcess:
         A process started with `detach=False` can be followed once at a time. `raw` hides no secrets and needs
         the scope admin; None hides them only where this caller may not see them.
         """
-        return self._follow(self.process_id, position_of(cursor), raw)
+        return AsyncFollow(self._links, self.process_id, position_of(cursor), over=self._link, raw=raw)
 
     async def info(self, *, stats: bool = False) -> ProcessInfo:
         """Return what is known of it now, with `stats` also the state of its tree (some milliseconds of
         work).
         """
-        params = {"process_id": self.process_id, "stats": stats}
-        return read_info(await self._link.request("get", params))
+        return read_info(await self._ask("get", {"stats": stats}))
 
     async def wait(self, timeout_s: float | None = None, *, until: Until = "complete") -> ProcessInfo:
         """Return once it has ended and its output is whole, or (`is_complete` False) when the time is up.
@@ -159,10 +155,8 @@ class AsyncProcess:
         Raises:
             InvalidState: It has ended.
         """
-        params: dict[str, object] = {"process_id": self.process_id, "type": "CANCEL"}
-        if grace_s is not None:
-            params["grace"] = grace_s
-        await self._link.request("control", params)
+        grace = {} if grace_s is None else {"grace": grace_s}
+        await self._ask("control", {"type": "CANCEL", **grace})
 
     async def signal(self, number: int | str, *, whole_tree: bool = False, whole_group: bool = False) -> None:
         """Send a signal ("INT", "SIGINT", 2) to the main process, to its process group, or to everything
@@ -174,13 +168,8 @@ class AsyncProcess:
         """
         # An enumeration's member too: JSON has plain numbers only.
         wanted = number if isinstance(number, str) else int(number)
-        params = {
-            "process_id": self.process_id,
-            "signal": wanted,
-            "whole_tree": whole_tree,
-            "whole_group": whole_group,
-        }
-        await self._link.request("signal", params, is_repeatable=False)
+        members = {"signal": wanted, "whole_tree": whole_tree, "whole_group": whole_group}
+        await self._ask("signal", members, is_repeatable=False)
 
     async def read(
         self,
@@ -194,19 +183,15 @@ class AsyncProcess:
         `raw` as in `follow`.
         """
         position = position_of(cursor)
-        params: dict[str, object] = {
-            "process_id": self.process_id,
-            "cursor": str(position),
-            "limit": max(1, min(limit_bytes, _PAGE_BYTES)),
-            "encoding": "base64",
-        }
+        limit = max(1, min(limit_bytes, _PAGE_BYTES))
+        members: dict[str, object] = {"cursor": str(position), "limit": limit, "encoding": "base64"}
         if raw is not False:
             try:
-                return read_page(await self._link.request("read", {**params, "raw": True}), position)
+                return read_page(await self._ask("read", {**members, "raw": True}), position)
             except AccessDenied:
                 if raw is not None:
                     raise
-        return read_page(await self._link.request("read", params), position)
+        return read_page(await self._ask("read", members), position)
 
     async def tail(self, limit_bytes: int = 64 * 1024) -> Page:
         """Return the last output so far: at most `limit_bytes` of each stream, all of it in memory."""
@@ -236,9 +221,9 @@ class AsyncProcess:
             InvalidState: `process_queued`: it waits for its turn; or `name_taken`: another one that lives has
             the name.
         """
-        params: dict[str, object] = {"process_id": self.process_id, "tags": dict(tags)}
-        params |= {key: value for key, value in (("group", group), ("name", name)) if value is not None}
-        return read_info(await self._link.request("relabel", params))
+        members: dict[str, object] = {"tags": dict(tags)}
+        members |= {key: value for key, value in (("group", group), ("name", name)) if value is not None}
+        return read_info(await self._ask("relabel", members))
 
     async def write(self, data: bytes) -> None:
         """Write to its input.
@@ -275,12 +260,11 @@ class AsyncProcess:
         Raises:
             InvalidState: `no_terminal`, or it has ended.
         """
-        await self._link.request("resize", {"process_id": self.process_id, "rows": rows, "cols": cols})
+        await self._ask("resize", {"rows": rows, "cols": cols})
 
     async def ports(self) -> tuple[int, ...]:
         """Return the TCP ports on which it, or anything that it started, listens now."""
-        view = await self._link.request("get", {"process_id": self.process_id, "stats": True})
-        return tuple(view["stats"]["ports"])
+        return tuple((await self._ask("get", {"stats": True}))["stats"]["ports"])
 
     async def release(self, cursor: Cursor, *, unbound: bool = False) -> None:
         """Release the output before `cursor`, which was delivered.
@@ -290,8 +274,7 @@ class AsyncProcess:
         With `unbound` the process no longer waits for a reader: from then on the middle is released, as with
         "truncate".
         """
-        params = {"process_id": self.process_id, "cursor": str(cursor), "unbound": unbound}
-        await self._link.request("release", params)
+        await self._ask("release", {"cursor": str(cursor), "unbound": unbound})
 
     async def close_output(self, stream: Stream) -> None:
         """Close the reading end of its pipe: a process that writes to it gets SIGPIPE.
@@ -301,22 +284,27 @@ class AsyncProcess:
         Raises:
             InvalidRequest: It has a terminal, or stderr goes to the same pipe as stdout.
         """
-        await self._link.request("close_output", {"process_id": self.process_id, "type": stream})
+        await self._ask("close_output", {"type": stream})
 
     async def close(self) -> None:
         """Give up this handle.
 
         A process started with `detach=False` is cancelled after the reconnect grace.
         """
-        await self._release()
+        if self._link is not self._links.shared:
+            await self._links.drop(self._link)
+
+    async def _ask(
+        self, method: str, members: Mapping[str, object], *, is_repeatable: bool = True
+    ) -> Mapping[str, Any]:
+        params = {"process_id": self.process_id, **members}
+        return await self._link.request(method, params, is_repeatable=is_repeatable)
 
 
-class Process:
-    """`AsyncProcess` for programs without an event loop. May be used from several threads."""
-
-    def __init__(self, process: AsyncProcess) -> None:
-        """Made by `Client.start` and `Client.get`."""
-        self._twin = process
+class Process(Blocking[AsyncProcess]):
+    """`AsyncProcess` for programs without an event loop, made by `Client.start` and `Client.get`. May be used
+    from several threads.
+    """
 
     @property
     def process_id(self) -> ProcessId:
@@ -357,29 +345,3 @@ class Process:
     release = blocking(AsyncProcess.release)
     relabel = blocking(AsyncProcess.relabel)
     close = blocking(AsyncProcess.close)
-
-
-def process_over(
-    links: Links,
-    link: Link,
-    world: Runtime,
-    *,
-    process_id: ProcessId,
-    pid: int | None,
-    is_new: bool = False,
-) -> AsyncProcess:
-    """Return the handle of a process that is asked for over a link, and followed over one of its own."""
-
-    async def release() -> None:
-        if link is not links.shared:
-            await links.drop(link)
-
-    return AsyncProcess(
-        process_id,
-        pid,
-        link=link,
-        world=world,
-        follow=lambda name, cursor, raw: follow_over(links, name, cursor, over=link, raw=raw),
-        release=release,
-        is_new=is_new,
-    )

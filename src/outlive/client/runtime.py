@@ -12,7 +12,7 @@ import functools
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from outlive.core.documents import decode_json
 from outlive.core.errors import SLUGS, OutliveError, error_from_slug
@@ -134,19 +134,20 @@ def run(coroutine: Coroutine[Any, Any, _T]) -> _T:
     raise AssertionError("a coroutine of the blocking client waited for an event loop")
 
 
-class _BlockingTwin(Protocol[_A]):
-    """An object of the blocking client; its asynchronous twin is its only state."""
+class Blocking(Generic[_A]):
+    """A class of the blocking client: the asynchronous twin of an object is its only state."""
 
-    _twin: _A
+    def __init__(self, twin: _A) -> None:
+        self._twin = twin
 
 
 def blocking(
     method: Callable[Concatenate[_A, _P], Coroutine[Any, Any, _T]],
-) -> Callable[Concatenate[_BlockingTwin[_A], _P], _T]:
+) -> Callable[Concatenate[Blocking[_A], _P], _T]:
     """Return the blocking twin of an asynchronous method, with the same parameters, types and docstring."""
 
     @functools.wraps(method)
-    def call(self: _BlockingTwin[_A], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    def call(self: Blocking[_A], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return run(method(self._twin, *args, **kwargs))
         except StopAsyncIteration:  # the end of an iterator; a coroutine could not have raised the other one

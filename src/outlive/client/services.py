@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 from outlive.client.link import ANSWER_S, Link
 from outlive.client.messages import read_found, read_stacks
 from outlive.client.results import DiskReport, FoundLines, StackInfo
-from outlive.client.runtime import blocking, run
+from outlive.client.runtime import Blocking, blocking, run
 
 _Stacks = list[StackInfo]
 
@@ -115,12 +115,8 @@ class AsyncProjectServices:
         return stack
 
 
-class ProjectServices:
+class ProjectServices(Blocking[AsyncProjectServices]):
     """`AsyncProjectServices` for programs without an event loop."""
-
-    def __init__(self, services: AsyncProjectServices) -> None:
-        """Made by `Client`."""
-        self._twin = services
 
     up = blocking(AsyncProjectServices.up)
     down = blocking(AsyncProjectServices.down)
@@ -194,12 +190,8 @@ class AsyncServerFacts:
         return await self._link.request("checks", {})
 
 
-class ServerFacts:
+class ServerFacts(Blocking[AsyncServerFacts]):
     """`AsyncServerFacts` for programs without an event loop."""
-
-    def __init__(self, facts: AsyncServerFacts) -> None:
-        """Made by `Client`."""
-        self._twin = facts
 
     disk = blocking(AsyncServerFacts.disk)
     statistics = blocking(AsyncServerFacts.statistics)
@@ -243,16 +235,12 @@ class AsyncTerminals:
         )
 
 
-class ClientTerminals:
+class ClientTerminals(Blocking[AsyncTerminals]):
     """`AsyncTerminals` for programs without an event loop."""
-
-    def __init__(self, terminals: AsyncTerminals) -> None:
-        """Wait for what `terminals` does."""
-        self._terminals = terminals
 
     def call(self, call: TerminalCall, **members: Any) -> Mapping[str, Any]:  # noqa: ANN401 -- JSON
         """Make a call of docs/terminals.md; see `AsyncTerminals.call`."""
-        return run(self._terminals.call(call, **members))
+        return run(self._twin.call(call, **members))
 
 
 class AsyncOutputs:
@@ -315,11 +303,7 @@ class AsyncOutputs:
         return read_found(await self._link.request("search", params))
 
 
-class Outputs:
+class Outputs(Blocking[AsyncOutputs]):
     """`AsyncOutputs` for programs without an event loop."""
-
-    def __init__(self, outputs: AsyncOutputs) -> None:
-        """Made by `Client`."""
-        self._twin = outputs
 
     search = blocking(AsyncOutputs.search)
