@@ -286,5 +286,11 @@ NAMES = places("names", "ID...", about="Names, short ids (p7), ids, ends of ids,
     is_process=True
 )
 OPTIONAL_NAMES = NAMES._replace(metavar="[ID]...", is_required=False, note="")
-DETACH_KEYS_DEFAULT = "ctrl-p,ctrl-q"
+DETACH_KEYS = option(
+    "--detach-keys",
+    metavar="KEYS",
+    about="Typed at a terminal, they leave it running: ctrl-<letter> or characters, separated by commas; "
+    '"" for none.',
+    default="ctrl-p,ctrl-q",
+)
 SERVER = (STATE_DIR, NO_START, JSON)  # of every verb that asks the server and answers

@@ -285,7 +285,7 @@ PROGRAM = Group(
                 Verb(
                     "attach",
                     "Bring one to the foreground. As `outlive attach` does a process.",
-                    ".verbs.terminal:attach",
+                    ".verbs.terminal:attach_terminal",
                 ),
                 Verb(
                     "close", "Close terminals. Their shells and what runs there end.", ".verbs.terminal:close"

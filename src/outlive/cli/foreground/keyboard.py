@@ -18,6 +18,7 @@ from outlive.cli.foreground.terminal import LeaveWatch, OwnTerminal, Screen, ign
 from outlive.cli.output import show_error
 from outlive.client import LimitExceeded, OutliveError, Process
 from outlive.core.errors import InvalidRequest
+from outlive.core.values import dataclass
 
 _BELL = b"\a"
 _CTRL_MARKS = {"@": 0, "[": 27, "\\": 28, "]": 29, "^": 30, "_": 31}
@@ -78,36 +79,28 @@ _LEAVES_S = 0.5  # a program that suspends itself has left its screen by then
 _SETTLES_S = 0.1
 
 
+@dataclass(slots=True, kw_only=True)
 class Keyboard:
     """Reads the terminal while we are in the foreground, and never in the background.
 
     With a terminal of the command's own behind it (`keys` is there) every key goes through; else lines do, as
     the terminal hands them out, and its end of file closes the command's input.
+
+    Attributes:
+        process: What is typed for.
+        pid: Its own, if it runs here.
+        screen: Shows what it draws, if it has a terminal.
+        detach: Ends this program.
     """
 
-    def __init__(
-        self,
-        process: Process,
-        terminal: OwnTerminal,
-        *,
-        descriptor: int,
-        pid: int | None,
-        screen: Screen | None,
-        suspension: Suspension,
-        detach: Callable[[], None],
-        keys: DetachKeys,
-    ) -> None:
-        """Type for `process`, whose pid is `pid` if it runs here; `screen` shows what it draws, if it has a
-        terminal; `detach` ends this program.
-        """
-        self._process = process
-        self._terminal = terminal
-        self._descriptor = descriptor
-        self._pid = pid
-        self._screen = screen
-        self._suspension = suspension
-        self._detach = detach
-        self._keys = keys
+    process: Process
+    terminal: OwnTerminal
+    descriptor: int
+    pid: int | None
+    screen: Screen | None
+    suspension: Suspension
+    detach: Callable[[], None]
+    keys: DetachKeys
 
     def begin(self) -> None:
         """Read until there is nothing to read any more."""
@@ -116,46 +109,46 @@ class Keyboard:
     def fit(self) -> None:
         """Give the command's terminal the size of ours."""
         with contextlib.suppress(OutliveError):
-            self._process.resize(*self._terminal.size)
+            self.process.resize(*self.terminal.size)
 
     def _run(self) -> None:
         poll = select.poll()
-        poll.register(self._descriptor, select.POLLIN)
+        poll.register(self.descriptor, select.POLLIN)
         with contextlib.suppress(
             OutliveError
         ):  # it has ended, or the server is gone for good: the main thread says so
             while True:
-                if not self._terminal.is_ours:
+                if not self.terminal.is_ours:
                     time.sleep(_LOOK_S)
                     continue
-                if self._screen is not None and not self._terminal.is_raw:
-                    self._terminal.make_raw()
+                if self.screen is not None and not self.terminal.is_raw:
+                    self.terminal.make_raw()
                     self.fit()
-                if not poll.poll(_LOOK_S * 1000) or not self._terminal.is_ours:
+                if not poll.poll(_LOOK_S * 1000) or not self.terminal.is_ours:
                     continue
                 try:
-                    typed = os.read(self._descriptor, _READ_BYTES)
+                    typed = os.read(self.descriptor, _READ_BYTES)
                 except OSError:
                     return  # hung up
                 if not typed:
-                    if self._screen is None:
-                        self._process.close_stdin()
+                    if self.screen is None:
+                        self.process.close_stdin()
                     return
                 self._pass_on(typed)
 
     def _pass_on(self, typed: bytes) -> None:
-        if self._screen is None:
-            self._process.write(typed)
+        if self.screen is None:
+            self.process.write(typed)
             return
-        data, is_detaching = self._keys.take(typed)
+        data, is_detaching = self.keys.take(typed)
         while data:
-            data = self._type(self._screen, data)
+            data = self._type(self.screen, data)
         if is_detaching:
-            self._detach()
+            self.detach()
 
     def _type(self, screen: Screen, data: bytes) -> bytes:
         """Type up to and with the first key that suspends; return what is behind it."""
-        pid = self._pid
+        pid = self.pid
         inner = None if pid is None else look_at(pid)
         if pid is None or inner is None or not inner.suspend_key or inner.suspend_key not in data:
             self._write(screen, data)
@@ -171,13 +164,13 @@ class Keyboard:
             if watch.has_left:
                 self._wait_for(lambda: watch.has_entered, _SETTLES_S)
             if (watch.has_left or inner.makes_signal) and os.path.exists(f"/proc/{pid}"):
-                self._suspension.suspend(whole_group=True)
+                self.suspension.suspend(whole_group=True)
                 self.fit()
         return rest
 
     def _write(self, screen: Screen, data: bytes) -> None:
         try:
-            self._process.write(data)
+            self.process.write(data)
         except LimitExceeded as error:
             if error.code != "line_too_long":
                 raise

@@ -1,6 +1,6 @@
 """How a command is to be run, from what the command line says and what our own descriptors are.
 
-And what a word of `--limit` says. Pure.
+And what a word of `--limit` or `--need` says. Pure.
 
 Named tuples instead of dataclasses: `outlive run` makes these classes at every call, and dataclasses take
 eight times as long.
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-from outlive.cli.parameters import UsageError
+from outlive.cli.parameters import NEED_EXAMPLES, UsageError
 
 
 class ForegroundOptions(NamedTuple):
@@ -152,3 +152,36 @@ def limit(word: str) -> tuple[str, float]:
         return name, LIMIT_READERS[name](value)
     except ValueError as error:
         raise ValueError(f"{word[:60]!r}: {error}, for instance {LIMIT_EXAMPLES}") from None
+
+
+def need(word: str) -> str:
+    """Return a word that says what a command needs.
+
+    Raises:
+        ValueError: It is neither an amount nor a label.
+    """
+    from outlive.config.placement_settings import parse_resources  # noqa: PLC0415 -- as below
+
+    try:
+        parse_resources(word)
+    except ValueError as error:
+        raise ValueError(f"{error}, for instance {NEED_EXAMPLES}") from None
+    return word
+
+
+def parse_needs(wanted: ForegroundOptions) -> Mapping[str, object]:
+    """Return what a command needs of its machine, as `execute` takes it."""
+    # Start-up time: most commands say nothing of it.
+    from outlive.config.placement_settings import parse_resources  # noqa: PLC0415
+
+    found = parse_resources(",".join(wanted.needs))
+    members = {
+        "cpu": found.cpu,
+        "memory": found.memory,
+        "gpu": found.gpu,
+        "labels": dict(found.labels) or None,
+        "same_node_as": wanted.same_node_as,
+        "spread": wanted.is_spread or None,
+        "wait": False if wanted.is_refused else None,
+    }
+    return {name: value for name, value in members.items() if value is not None}

@@ -10,7 +10,15 @@ from collections.abc import Callable
 
 from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.keyboard import DetachKeys, Keyboard
-from outlive.cli.foreground.signals import ENDING, OURS_FAILED, Received, Suspension, die_here, exit_as
+from outlive.cli.foreground.signals import (
+    ENDING,
+    OURS_FAILED,
+    Received,
+    Suspension,
+    die_here,
+    die_of,
+    exit_as,
+)
 from outlive.cli.foreground.terminal import OwnTerminal, Screen
 from outlive.cli.output import say
 from outlive.client import (
@@ -23,7 +31,10 @@ from outlive.client import (
     OutliveError,
     Output,
     Process,
+    ProcessInfo,
 )
+from outlive.client.results import Stream
+from outlive.core.layout import Layout
 
 _TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})  # what keys make
 
@@ -80,8 +91,8 @@ class ForegroundSession:
         self._keyboard = None
         if terminal is not None and types:
             self._keyboard = Keyboard(
-                process,
-                terminal,
+                process=process,
+                terminal=terminal,
                 descriptor=0,
                 pid=None if is_elsewhere else process.pid,
                 screen=self._screen,
@@ -193,6 +204,41 @@ class ForegroundSession:
         send it.
         """
         return number == signal.SIGHUP and self._had_terminal and not _has_terminal()
+
+
+def look_on(
+    process: Process,
+    info: ProcessInfo,
+    layout: Layout,
+    *,
+    terminal: OwnTerminal | None,
+    keys: DetachKeys,
+    types: bool,
+    is_elsewhere: bool,
+) -> ForegroundSession:
+    """Return a session that shows a process that others may look at, too, and acts on it only as a viewer
+    does.
+
+    A signal that is to end us ends us alone; only Ctrl-C at our terminal is meant for the command.
+    """
+    # Start-up time: the audit log's parts are for those that look on.
+    from outlive.cli.operator.audit import may_show_raw  # noqa: PLC0415
+
+    return ForegroundSession(
+        process,
+        Delivery(process, releases=False, gone=_gone),
+        terminal=terminal,
+        has_terminal=info.stdio == "pty",
+        keys=keys,
+        types=types,
+        is_viewer=True,
+        is_elsewhere=is_elsewhere,
+        shows_raw=None if may_show_raw(layout) else False,
+    )
+
+
+def _gone(_stream: Stream) -> None:
+    die_of(signal.SIGPIPE)  # the reader of our output has left: the command does not notice
 
 
 def _has_terminal() -> bool:

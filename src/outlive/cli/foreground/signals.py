@@ -15,6 +15,7 @@ import resource
 import signal
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from outlive.cli.foreground.terminal import OwnTerminal, ignores_stop
 from outlive.cli.output import hint_of, say, show_error
@@ -107,14 +108,11 @@ _NOT_TAKEN = {
 _SI_KERNEL = 0x80  # sigaction(2)
 
 
-class Received:
+class Received(NamedTuple):
     """One signal; `by_kernel`: a terminal made it (Ctrl-C, a lost line), for the whole foreground group."""
 
-    __slots__ = ("by_kernel", "number")
-
-    def __init__(self, number: int, *, by_kernel: bool) -> None:
-        self.number = number
-        self.by_kernel = by_kernel
+    number: int
+    by_kernel: bool
 
 
 class Signals:

@@ -16,10 +16,10 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from outlive.cli.foreground.delivery import LOG_BYTES
-from outlive.cli.foreground.placement import parse_needs
-from outlive.cli.foreground.plan import ForegroundOptions, Plan
+from outlive.cli.foreground.plan import ForegroundOptions, Plan, parse_needs
 from outlive.cli.output import say
 from outlive.cli.processes import parse_tags
 from outlive.cli.server.keeper_client import KeeperClient
@@ -65,22 +65,16 @@ except OSError as error:
 """
 
 
-class Surroundings:
-    """Ours, as they were found; `found` is to be called before anything else is opened."""
+class Surroundings(NamedTuple):
+    """Ours, as they were found; `found` is to be called before anything else is opened.
 
-    def __init__(
-        self,
-        environment: Mapping[str, str],
-        closed: Sequence[int],
-        ignored: Sequence[int],
-        *,
-        descriptors: Sequence[int],
-    ) -> None:
-        """`descriptors` are those above 2."""
-        self.environment = environment
-        self.closed = tuple(closed)
-        self.ignored = tuple(ignored)
-        self.descriptors = tuple(descriptors)
+    `descriptors` are those above 2.
+    """
+
+    environment: Mapping[str, str]
+    closed: Sequence[int]
+    ignored: Sequence[int]
+    descriptors: Sequence[int]
 
     @classmethod
     def found(cls) -> "Surroundings":
@@ -100,7 +94,7 @@ class Surroundings:
             for number in signal.valid_signals() - _NOT_KNOWN
             if signal.getsignal(number) is signal.SIG_IGN
         ]
-        return cls(_environment(), closed, sorted(ignored), descriptors=_inherited())
+        return cls(_environment(), closed, sorted(ignored), _inherited())
 
     @property
     def preparation(self) -> str:

@@ -1,29 +1,24 @@
-"""`outlive attach`: how a process is brought to the foreground.
+"""`outlive attach`: a command that runs already, in the foreground; it runs on when we leave.
 
 What happens there is `outlive.cli.foreground`'s.
-
-`outlive attach`: a command that runs already, in the foreground; it runs on when we leave.
 """
 
 import os
-import signal
 import stat
 from datetime import UTC, datetime
 
 from outlive.cli.far import a_client, far_url
-from outlive.cli.foreground.delivery import Delivery
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.session import ForegroundSession, own_terminal
+from outlive.cli.foreground.session import ForegroundSession, look_on, own_terminal
 from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of
 from outlive.cli.foreground.start import Surroundings
 from outlive.cli.logs.log_follow import fetched
-from outlive.cli.operator.audit import may_show_raw
 from outlive.cli.output import say, show_error
-from outlive.cli.parameters import DETACH_KEYS_DEFAULT, NAME, NO_START, STATE_DIR, option, switch, takes
+from outlive.cli.parameters import DETACH_KEYS, NAME, NO_START, STATE_DIR, switch, takes
 from outlive.cli.processes import find_process
 from outlive.cli.tables import age, outcome
 from outlive.client import Cursor, OutliveError, Process
-from outlive.client.results import ProcessInfo, Stream
+from outlive.client.results import ProcessInfo
 from outlive.core.identity import LAST
 from outlive.core.layout import Layout
 from outlive.discovery.state_folder import layout_of
@@ -33,9 +28,15 @@ from outlive.store.search.log_search import tail_start
 _LINES = 10  # shown of what was before, where there is no screen to fill
 
 
-def attach_command(
-    name: str, *, detach_keys: str, read_only: bool, state_dir: str | None, no_start: bool
-) -> int:
+@takes(
+    NAME._replace(metavar="[PROCESS]", is_required=False, note="default: @last", default=LAST),
+    DETACH_KEYS,
+    switch("--read-only", about="Look on: no keys, no input, no signals."),
+    STATE_DIR,
+    NO_START,
+    more="outlive attach 3k9x2m     outlive attach --read-only 3k9x2m",
+)
+def attach(*, name: str, detach_keys: str, read_only: bool, state_dir: str | None, no_start: bool) -> int:
     """Bring a process to the foreground; return its exit code, or die of the signal that it died of.
 
     Raises:
@@ -53,16 +54,9 @@ def attach_command(
         terminal = own_terminal()
         has_terminal = info.stdio == "pty"
         types = not read_only and not info.is_complete and (has_terminal or info.stdin == "pipe")
-        session = ForegroundSession(
-            process,
-            Delivery(process, releases=False, gone=_gone),
-            terminal=terminal,
-            has_terminal=has_terminal,
-            keys=keys,
-            types=types,
-            is_viewer=True,
-            is_elsewhere=far_url() is not None or info.location is not None,
-            shows_raw=None if may_show_raw(layout) else False,
+        is_elsewhere = far_url() is not None or info.location is not None
+        session = look_on(
+            process, info, layout, terminal=terminal, keys=keys, types=types, is_elsewhere=is_elsewhere
         )
         EarlySignals(terminal).pass_on(session.obey if read_only else session.heed)
         if types:
@@ -76,10 +70,6 @@ def attach_command(
     if number:
         die_of(number)
     return code
-
-
-def _gone(_stream: Stream) -> None:
-    die_of(signal.SIGPIPE)  # the reader of our output has left: the command does not notice
 
 
 def _beginning(process: Process, layout: Layout, info: ProcessInfo, session: ForegroundSession) -> Cursor:
@@ -111,24 +101,3 @@ def _feed_or_redraw(
 def _is_null(descriptor: int) -> bool:
     found = os.fstat(descriptor)
     return stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(1, 3)
-
-
-@takes(
-    NAME._replace(metavar="[PROCESS]", is_required=False, note="default: @last", default=LAST),
-    option(
-        "--detach-keys",
-        metavar="KEYS",
-        about="Typed at a terminal, they leave it running: ctrl-<letter> or characters, separated by commas; "
-        '"" for none.',
-        default=DETACH_KEYS_DEFAULT,
-    ),
-    switch("--read-only", about="Look on: no keys, no input, no signals."),
-    STATE_DIR,
-    NO_START,
-    more="outlive attach 3k9x2m     outlive attach --read-only 3k9x2m",
-)
-def attach(*, name: str, detach_keys: str, read_only: bool, state_dir: str | None, no_start: bool) -> int:
-    """Bring the process to the foreground, and end as it did."""
-    return attach_command(
-        name, detach_keys=detach_keys, read_only=read_only, state_dir=state_dir, no_start=no_start
-    )

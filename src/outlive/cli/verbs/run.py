@@ -9,12 +9,12 @@ import functools
 import os
 import threading
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from outlive.cli.far import a_client
+from outlive.cli.far import a_client, far_url
 from outlive.cli.foreground.delivery import Delivery, leave_behind
 from outlive.cli.foreground.keyboard import DetachKeys, feed
-from outlive.cli.foreground.placement import NEEDS, need, placed, say_waiting
 from outlive.cli.foreground.plan import (
     LIMIT_EXAMPLES,
     Descriptors,
@@ -22,17 +22,17 @@ from outlive.cli.foreground.plan import (
     Plan,
     check_options,
     limit,
+    need,
     plan_run,
     variable,
 )
-from outlive.cli.foreground.repeat import look_on, say_repeated
-from outlive.cli.foreground.session import ForegroundSession, Readiness, own_terminal
+from outlive.cli.foreground.session import ForegroundSession, Readiness, look_on, own_terminal
 from outlive.cli.foreground.signals import OURS_FAILED, EarlySignals, die_of, exit_as, failed_start
 from outlive.cli.foreground.start import Surroundings, start, start_elsewhere
 from outlive.cli.foreground.terminal import OwnTerminal
 from outlive.cli.output import say, show, show_error, show_json
 from outlive.cli.parameters import (
-    DETACH_KEYS_DEFAULT,
+    DETACH_KEYS,
     NEED_EXAMPLES,
     SERVER,
     TIME,
@@ -49,11 +49,14 @@ from outlive.cli.parameters import (
     whole_number,
 )
 from outlive.cli.processes import find_process
-from outlive.client import Client, Cursor, Gap, InvalidRequest, OutliveError, Output, Process
+from outlive.client import Client, Cursor, Gap, InvalidRequest, OutliveError, Output, Process, ProcessInfo
 from outlive.client.link import say_nothing
 from outlive.client.options import FlagOptions
 from outlive.client.results import Stream
 from outlive.core.durations import parse_duration
+from outlive.core.hints import ran_before
+from outlive.core.identity import short_name
+from outlive.core.location import ANY, DOCKER, LOCAL
 from outlive.discovery.state_folder import layout_of
 
 _NOT_READY = 1
@@ -86,7 +89,7 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
         if size is not None and terminal is not None and plan.stdin == "typed" and terminal.is_ours:
             terminal.hush()
         try:
-            options, is_elsewhere = placed(options, client)
+            options, is_elsewhere = _placed(options, client)
             if is_elsewhere and plan.stdin == "lent":
                 plan = plan._replace(stdin="fed")
             if is_elsewhere:
@@ -101,15 +104,22 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
             return failed_start(error, options.argv[0] if options.argv else "sh")
         info = None if process.is_new else process.info()
         if info is not None:
-            say_repeated(info)
+            # Nothing was started, and the result may be old.
+            ended_s_ago = (
+                None if info.ended_at is None else (datetime.now(UTC) - info.ended_at).total_seconds()
+            )
+            say(f"outlive: {info.short_id or short_name(info.process_id)} {ran_before(ended_s_ago)}")
         elif process.pid is None:
-            say_waiting(process.info(), client)
+            _say_waiting(process.info(), client)
         if early is None:
             return _leave_at_once(process, options, readiness)
         if info is not None:
             if terminal is not None:
                 terminal.restore(for_good=True)
-            session = look_on(process, info, layout, keys=keys, is_elsewhere=is_elsewhere)
+            # What is typed goes to no command: the process may be another terminal's.
+            session = look_on(
+                process, info, layout, terminal=None, keys=keys, types=False, is_elsewhere=is_elsewhere
+            )
             return _follow(session, process, early, readiness)
         if plan.stdin == "fed":
             feed(process)
@@ -125,6 +135,29 @@ def run_command(options: ForegroundOptions, *, state_dir: str | None, no_start: 
             is_elsewhere=is_elsewhere,
             is_forgotten=options.is_forgotten,
         )
+
+
+def _placed(options: ForegroundOptions, client: Client) -> tuple[ForegroundOptions, bool]:
+    """Return the options with the backend that the server would choose, and whether that is another
+    machine.
+    """
+    if far_url() is not None:
+        return options, True
+    if options.backend is None and (backend := client.default_backend()) != LOCAL:
+        options = options._replace(passed={**options.passed, "backend": backend})
+    if options.is_placed and options.backend is None and client.nodes():
+        options = options._replace(passed={**options.passed, "backend": ANY})
+    return options, options.backend not in {None, LOCAL, DOCKER}
+
+
+def _say_waiting(info: ProcessInfo, client: Client) -> None:
+    """Say what a command waits for that has not begun."""
+    if info.hint is not None:
+        say(f"outlive: {info.hint}")
+    elif info.waits_for == "place" and info.process_id in client.fleet.list().get("unfit", ()):
+        say("outlive: No machine that is known has what it needs: it waits for one (outlive node ls).")
+    elif info.waits_for == "place":
+        say("outlive: It waits until a machine has room for it.")
 
 
 def _stay(
@@ -404,7 +437,11 @@ _PARAMETERS = (
     _of_start("needs", metavar="NAME=VALUE", more=f"Also labels: {NEED_EXAMPLES}.", kind="many")._replace(
         flags=("--need",), read=need
     ),
-    *NEEDS,
+    option("--same-node-as", metavar="PROCESS", about="Beside this process, on the same machine."),
+    switch("--spread", about="Rather on a machine that runs fewer of its group.", to="is_spread"),
+    switch(
+        "--no-wait", about="Refuse it where no machine has room, rather than let it wait.", to="is_refused"
+    ),
     *_PASSED,
     _of_start("replace", metavar="", kind="switch")._replace(default=False),
     _of_start("notify", metavar="", kind="switch")._replace(default=False),
@@ -413,13 +450,7 @@ _PARAMETERS = (
         metavar="EVENTS",
         about="As --notify, of some only: end, failure, question, silence, separated by commas.",
     ),
-    option(
-        "--detach-keys",
-        metavar="KEYS",
-        about="Typed at a terminal, they leave it running: ctrl-<letter> or characters, separated by commas; "
-        '"" for none.',
-        default=DETACH_KEYS_DEFAULT,
-    ),
+    DETACH_KEYS,
 )
 # How `start web` and `exec web sh` of other programs are told from `run` (`aliases`).
 _HIDDEN = (

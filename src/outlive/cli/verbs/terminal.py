@@ -7,7 +7,7 @@ from typing import Any
 from outlive.cli.far import a_client, far_url
 from outlive.cli.output import deliver, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
-    DETACH_KEYS_DEFAULT,
+    DETACH_KEYS,
     NO_START,
     SERVER,
     STATE_DIR,
@@ -178,26 +178,25 @@ def read(*, name: str, form: str, server: ServerFlags) -> int:
 
 @takes(
     _WHICH,
-    option(
-        "--detach-keys",
-        metavar="KEYS",
-        about="What leaves it, which lives on.",
-        default=DETACH_KEYS_DEFAULT,
-    ),
+    DETACH_KEYS._replace(about="What leaves it, which lives on."),
     STATE_DIR,
     NO_START,
 )
-def attach(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int:
+def attach_terminal(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int:
     """Bring one to the foreground; return its shell's exit code, if that ends."""
-    from outlive.cli.verbs.attach import attach_command  # noqa: PLC0415 -- the other verbs need nothing of it
+    from outlive.cli.verbs.attach import attach  # noqa: PLC0415 -- the other verbs need nothing of it
 
     with a_client(state_dir, no_start=no_start) as client:
         found = _found(client, name)
     if found["process_id"] is None:
         text = f"The terminal {name!r} is VS Code's own: what it shows does not come by here."
         raise InvalidRequest("terminal_not_ours", text, hint="Look at it in VS Code.")
-    return attach_command(
-        found["process_id"], detach_keys=detach_keys, read_only=False, state_dir=state_dir, no_start=no_start
+    return attach(
+        name=found["process_id"],
+        detach_keys=detach_keys,
+        read_only=False,
+        state_dir=state_dir,
+        no_start=no_start,
     )
 
 
