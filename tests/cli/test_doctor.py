@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine import capacity, cures, doctor, probes
+from outlive.cli.machine import capacity, doctor, probes
 from outlive.cli.machine import probes as cgroups
 from outlive.core.command import Profile
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
@@ -186,7 +186,7 @@ def test_every_line_that_can_be_unwell_names_its_cure() -> None:
     profiles = {f"profile {one}" for one in _PROFILES}
     found = {"capacity", "program", "state folder", *profiles}
     facts = {"system", "cgroup v2", "cgroup v1 freezer", "pipe pages"}
-    assert set(cures.CURES) == _NAMES - found - facts
+    assert set(probes.CURES) == _NAMES - found - facts
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_every_line_that_can_be_unwell_names_its_cure() -> None:
     ],
 )
 def test_each_limit_of_how_many_commands_fit_is_raised_in_its_own_way(limit: str, cure: str) -> None:
-    assert cure in cures.cure_of_capacity(limit)
+    assert cure in probes.cure_of_capacity(limit)
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_each_limit_of_how_many_commands_fit_is_raised_in_its_own_way(limit: str
 def test_what_a_profile_lacks_is_cured_by_what_prevents_it(
     profile: Profile, obstacle: str, cure: str
 ) -> None:
-    assert cure in cures.cure_of_profile(profile, obstacle)
+    assert cure in probes.cure_of_profile(profile, obstacle)
 
 
 def test_a_state_folder_is_cured_by_what_its_file_system_says() -> None:
-    assert "outlive prune" in cures.cure_of_state_folder("disk_full", "")
-    assert "remount" in cures.cure_of_state_folder("read_only", "")
-    assert "--state-dir" in cures.cure_of_state_folder(None, ", Permission denied")
+    assert "outlive prune" in probes.cure_of_state_folder("disk_full", "")
+    assert "remount" in probes.cure_of_state_folder("read_only", "")
+    assert "--state-dir" in probes.cure_of_state_folder(None, ", Permission denied")
 
 
 def test_as_many_commands_fit_as_it_says_and_the_next_one_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.server.keeper_run import Notifier
+from outlive.cli.server.keeper import Notifier
 from tests.cli.launching import launched
 from tests.support.rpc import connect
 

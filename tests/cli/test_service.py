@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine.systemd import KEEPER_UNIT, MARK, SERVER_UNIT, Systemd
+from outlive.cli.machine.service import KEEPER_UNIT, MARK, SERVER_UNIT, Systemd
 from outlive.core.errors import StartFailed
 from tests.cli.launching import run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.cli.machine.systemd import KEEPER_UNIT, SERVER_UNIT, UnitPlan, unit_texts
+from outlive.cli.machine.service import KEEPER_UNIT, SERVER_UNIT, UnitPlan, unit_texts
 from outlive.core.errors import ConfigInvalid
 
 _ANALYZE = shutil.which("systemd-analyze")

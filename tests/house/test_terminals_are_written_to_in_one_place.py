@@ -23,7 +23,7 @@ _PROBES = {("machine/probes.py", "os.write")}
 _RAW = {
     "foreground/delivery.py",
     "logs/log_view.py",
-    "verbs/answer.py",  # two words of ours, to the terminal that is asked at
+    "verbs/input.py",  # two words of ours, to the terminal that is asked at
     "verbs/terminal.py",  # `read --form raw`
 }
 

@@ -88,7 +88,7 @@ PROGRAM = Group(
             ".logs.logs:logs",
         ),
         Verb("search", "Find a text in the output of all processes.", ".logs.search:search"),
-        Verb("inspect", "Show everything about processes.", ".verbs.inspect:inspect"),
+        Verb("inspect", "Show everything about processes.", ".verbs.records:inspect"),
         Verb(
             "wait",
             (
@@ -97,13 +97,13 @@ PROGRAM = Group(
             ),
             ".verbs.wait:wait",
         ),
-        Verb("send", "Write to a process's input.", ".verbs.send:send"),
+        Verb("send", "Write to a process's input.", ".verbs.input:send"),
         Verb(
             "cp",
             "Copy files and folders between machines. Cut, it goes on when it is repeated.",
             ".files.cp:cp",
         ),
-        Verb("answer", "Answer what a process asks; a password is not shown.", ".verbs.answer:answer"),
+        Verb("answer", "Answer what a process asks; a password is not shown.", ".verbs.input:answer"),
         Verb("pause", "Stop whole process trees until `resume`.", ".verbs.control:pause"),
         Verb("resume", "Continue process trees.", ".verbs.control:resume"),
         Verb("kill", "End process trees at once. TERM, and KILL without waiting.", ".verbs.control:kill"),
@@ -119,8 +119,8 @@ PROGRAM = Group(
             "Print what happens to processes from now on. A line each, until Ctrl-C.",
             ".verbs.events:events",
         ),
-        Verb("rename", "Give a process another name.", ".verbs.rename:rename"),
-        Verb("tag", "Change a process's tags, while it runs and afterwards.", ".verbs.tag:tag"),
+        Verb("rename", "Give a process another name.", ".verbs.records:rename"),
+        Verb("tag", "Change a process's tags, while it runs and afterwards.", ".verbs.records:tag"),
         Verb("rm", "Forget processes that have ended, with their output.", ".verbs.prune:rm"),
         Verb(
             "prune",
@@ -152,7 +152,7 @@ PROGRAM = Group(
         Verb(
             "stop-server",
             "Stop the server, whatever has started it. What runs lives on.",
-            ".server.stop_server:stop",
+            ".server.keeper:stop_server",
         ),
         Verb(
             "backup",
@@ -210,7 +210,7 @@ PROGRAM = Group(
                 Verb(
                     "run",
                     "Run the keeper in the foreground, for systemd. Ctrl-C ends this, not the keeper.",
-                    ".server.keeper_run:run",
+                    ".server.keeper:run",
                 ),
             ),
         ),

@@ -2,10 +2,8 @@
 on.
 
 Each returns a `ProbeResult`. Nothing is changed for longer than the probe lasts; probe files have no name.
-
-Which control groups this user may use: looked for where the kernel says that we are, and tried out.
-
-Whether the keeper has its program (decision 126).
+`CURES`, and functions for those that depend on what was found, say what to install or to set: a line without
+a cure is always well, or names a thing that nothing depends on.
 """
 
 import contextlib
@@ -18,10 +16,9 @@ import socket
 import tempfile
 import time
 import tty
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from outlive.cli.machine import cures
 from outlive.cli.machine.capacity import probe_capacity
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.command import Profile
@@ -35,6 +32,85 @@ from outlive.keeper.sandbox.capabilities import Capabilities, ask_offers
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from outlive.kernel.calls import become_subreaper, pidfd_exit_status, punch_hole
 from outlive.kernel.disk import look_at
+
+_OTHER_FOLDER = "choose another folder: --state-dir FOLDER, or OUTLIVE_STATE_DIR"
+_SECCOMP = "in a container, a seccomp profile that allows it (Docker 20.10 or newer)"
+
+# By the line's name. The versions are those of Linux's manual pages.
+CURES: Mapping[str, str] = {
+    "splice": f"a kernel that has splice (gVisor has none), and a file system that takes it: {_OTHER_FOLDER}",
+    "pidfd": f"Linux 5.3 or newer; {_SECCOMP}",
+    "subreaper": "Linux itself: emulators of a process (qemu-user) make no subreaper",
+    "posix_spawn setsid": "a C library with POSIX_SPAWN_SETSID: glibc 2.26 or newer, or musl",
+    "PIDFD_GET_INFO": "Linux 6.15 or newer",
+    "memfd": f"Linux 3.17 or newer; {_SECCOMP}",
+    "pty splice": "Linux 5.12 or newer",
+    "hole punching": f"ext4, XFS, Btrfs or tmpfs under the state folder: {_OTHER_FOLDER}",
+    "/proc children": (
+        "/proc mounted, and a kernel with CONFIG_PROC_CHILDREN (those of distributions have it)"
+    ),
+    "limits by group": (
+        "a control group for the keeper: docs/sandbox.md has the two lines for its unit (Delegate=)"
+    ),
+    "IPv6 loopback": "sysctl net.ipv6.conf.lo.disable_ipv6=0, or nothing: 127.0.0.1 does the same",
+    "shell": "install bash (Debian: apt-get install bash; Alpine: apk add bash)",
+}
+
+_NAMESPACES = (
+    "let users make namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
+    "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces above 0; "
+    "in a container --security-opt seccomp=unconfined"
+)
+_LANDLOCK = "Linux 6.2 or newer, with `landlock` among the kernel's security modules (boot parameter lsm=)"
+
+# By the limit that binds, as `capacity` names it.
+_ROOM: Mapping[str, str] = {
+    "open files": (
+        "a higher hard limit for the keeper: LimitNOFILE= in its unit, `ulimit -Hn` or "
+        "limits.conf(5) without one"
+    ),
+    "pid_max": "sysctl kernel.pid_max=4194304",
+    "threads-max": "a higher kernel.threads-max (sysctl)",
+    "processes of": "a higher `ulimit -u` (limits.conf(5)), or LimitNPROC= in the keeper's unit",
+    "pids.max of": "a higher limit of that group: TasksMax= in the unit, --pids-limit of a container",
+    "memory": "more memory, or fewer commands at a time: groups with a limit (docs/cli.md)",
+}
+
+
+def cure_of_profile(profile: Profile, obstacle: str) -> str:
+    """Return what makes a sandbox profile possible, by what prevents it."""
+    if "Landlock" in obstacle:
+        return _LANDLOCK
+    if profile is Profile.GUARDED or "system calls" in obstacle or "keyring" in obstacle:
+        return f"a kernel with seccomp filters and keyrings; {_SECCOMP}"
+    return _NAMESPACES
+
+
+def cure_of_capacity(limit: str) -> str:
+    """Return how the limit that binds is raised; `limit` is its name in the line."""
+    return next((cure for start, cure in _ROOM.items() if limit.startswith(start)), "")
+
+
+def cure_of_state_folder(degraded: str | None, trouble: str) -> str:
+    """Return how the state folder can be written again, by what its file system reports and by what trying to
+    write said.
+    """
+    match degraded:
+        case "disk_full":
+            return f"free space (`outlive prune`), or {_OTHER_FOLDER}"
+        case "read_only":
+            return f"mount it writable (mount -o remount,rw), or {_OTHER_FOLDER}"
+        case _:
+            return _OTHER_FOLDER if trouble else f"make it again, or {_OTHER_FOLDER}"
+
+
+PROGRAM_MISSING = (
+    "install a wheel that holds the program (pip install --force-reinstall --only-binary outlive "
+    "outlive), or a C compiler (Debian: gcc libc6-dev, or musl-tools; ziglang from PyPI) that the first "
+    "start compiles it with, in a checkout `make setup`"
+)
+PROGRAM_NAMED = f"unset {SHIM_VARIABLE} where the keeper is started"
+PROGRAM_NOT_EXECUTED = "install outlive anew, on a file system that is not mounted noexec"
 
 
 def probe_cgroup_v2() -> tuple[bool, str]:
@@ -81,11 +157,11 @@ def probe_program(state_dir: str) -> tuple[bool, str, str]:
     """
     path = os.environ.get(SHIM_VARIABLE) or program_path(Layout(state_dir))
     if path is None or not (os.path.exists(path) or SHIM_VARIABLE in os.environ):
-        return False, "none is shipped for this machine, and none was compiled", cures.PROGRAM_MISSING
+        return False, "none is shipped for this machine, and none was compiled", PROGRAM_MISSING
     if (obstacle := obstacle_of(path)) is None:
         return True, path, ""
     is_named = SHIM_VARIABLE in os.environ
-    return False, obstacle, cures.PROGRAM_NAMED if is_named else cures.PROGRAM_NOT_EXECUTED
+    return False, obstacle, PROGRAM_NAMED if is_named else PROGRAM_NOT_EXECUTED
 
 
 def keeper_status(state_dir: str) -> dict[str, object]:
@@ -172,7 +248,7 @@ def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
         name="limits by group",
         is_ok=not missing,
         detail=", ".join(found) or "no control group can be made below the keeper's",
-        cure=cures.CURES["limits by group"] if missing else "",
+        cure=CURES["limits by group"] if missing else "",
         consequence=f"limits of {', '.join(missing)} hold for each process only, and where that is not "
         "possible a command with one is refused (sandbox_unavailable)",
     )
@@ -182,7 +258,7 @@ def _bounds(offers: Capabilities) -> Iterator[ProbeResult]:
                 name=f"profile {profile.value}",
                 is_ok=not obstacle,
                 detail=obstacle or _means(profile, offers),
-                cure=cures.cure_of_profile(profile, obstacle) if obstacle else "",
+                cure=cure_of_profile(profile, obstacle) if obstacle else "",
                 consequence="a command that asks for it is refused (sandbox_unavailable)",
             )
 
@@ -215,7 +291,7 @@ def _attempt(name: str, probe: Callable[[], str], importance: _Importance, conse
             detail=reason or str(error),
             importance=importance,
             consequence=consequence,
-            cure=cures.CURES[name],
+            cure=CURES[name],
         )
     return ProbeResult(name=name, is_ok=True, detail=detail, importance=importance)
 
@@ -322,7 +398,7 @@ def _capacity(state_dir: str) -> ProbeResult:
         is_ok=most >= _FEW_COMMANDS,
         detail=detail,
         consequence="more commands at a time than that are refused (process_limit), or fail to start",
-        cure=cures.cure_of_capacity(limit) if most < _FEW_COMMANDS else "",
+        cure=cure_of_capacity(limit) if most < _FEW_COMMANDS else "",
     )
 
 
@@ -352,7 +428,7 @@ def _shell() -> ProbeResult:
         is_ok=bash is not None,
         detail=bash or "/bin/sh",
         consequence="" if bash else "command lines are read by sh: bash syntax is an error",
-        cure="" if bash else cures.CURES["shell"],
+        cure="" if bash else CURES["shell"],
     )
 
 
@@ -378,7 +454,7 @@ def _state_folder(state_dir: str, folder: str) -> ProbeResult:
         ),
         importance="required",
         consequence="" if is_ok else _CANNOT_WRITE,
-        cure="" if is_ok else cures.cure_of_state_folder(degraded, trouble),
+        cure="" if is_ok else cure_of_state_folder(degraded, trouble),
     )
 
 

@@ -25,7 +25,7 @@ from starlette.types import ASGIApp
 from outlive import __version__
 from outlive.app import Application, redactor_of
 from outlive.cli.output import say, show_json
-from outlive.cli.server.keeper_run import Notifier
+from outlive.cli.server.keeper import Notifier
 from outlive.config import EffectiveSetting, Settings, all_options
 from outlive.core.layout import Layout
 from outlive.discovery.ownership import Ownership

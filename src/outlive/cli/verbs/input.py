@@ -1,8 +1,8 @@
-"""`outlive answer`: a person answers what a process asks, at a terminal or from a script, and no model sees
-it.
+"""`outlive send` and `answer`: what goes to a process's input.
 
-What is typed goes from here to the process's input and nowhere else: it is in no log and in no audit entry,
-and at a terminal a password is read without being shown.
+`send` writes a text, keys and end-of-file. With `answer` a person answers what a process asks, at a terminal
+or from a script, and no model sees it. What is typed goes from here to the process's input and nowhere else:
+it is in no log and in no audit entry, and at a terminal a password is read without being shown.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import termios
 
 from outlive.cli.output import deliver, say, show_json
-from outlive.cli.parameters import NAME, SERVER, ServerFlags, switch, takes
+from outlive.cli.parameters import NAME, SERVER, ServerFlags, options, place, switch, takes
 from outlive.cli.processes import connected, find_process, last_lines
 from outlive.client import InvalidRequest, InvalidState, Process, ProcessInfo
 
@@ -19,6 +19,55 @@ _SHOWN_LINES = 5  # the question, and what it is about
 _MAX_BYTES = (
     64 * 1024
 )  # of an answer from a script: the keeper holds no more for a process that does not read
+_KEYS = {
+    "enter": b"\r",
+    "tab": b"\t",
+    "escape": b"\x1b",
+    "ctrl-c": b"\x03",
+    "ctrl-d": b"\x04",
+    "ctrl-z": b"\x1a",
+}
+
+
+@takes(
+    NAME,
+    place("text", "[TEXT]", about="What to write, a newline behind it.", is_required=False),
+    options("--key", metavar="KEY", about="enter, tab, escape, ctrl-c, ctrl-d, ctrl-z.", to="keys"),
+    switch("--eof", about="Close the input behind it."),
+    switch("--no-newline", "-n", about="No newline behind the text."),
+    *SERVER,
+)
+def send(
+    *,
+    name: str,
+    text: str | None,
+    keys: list[str],
+    eof: bool,
+    no_newline: bool,
+    server: ServerFlags,
+) -> int:
+    """Write to a process's input: the text, then keys, then end-of-file.
+
+    Raises:
+        InvalidRequest: There is nothing to send, or a key has no such name.
+    """
+    with connected(server) as client:
+        unknown = [key for key in keys if key.lower() not in _KEYS]
+        if unknown:
+            hint = f"There are {', '.join(_KEYS)}."
+            raise InvalidRequest("invalid_params", f"{unknown[0]!r} is no key.", hint=hint)
+        data = b"" if text is None else os.fsencode(text) + (b"" if no_newline else b"\n")
+        data += b"".join(_KEYS[key.lower()] for key in keys)
+        if not data and not eof:
+            raise InvalidRequest("invalid_params", "There is nothing to send: pass a text, --key or --eof.")
+        process = find_process(client, name)
+        if data:
+            process.write(data)
+        if eof:
+            process.close_stdin()
+    if server.as_json:
+        show_json({"process_id": process.process_id, "written": len(data), "eof": eof})
+    return 0
 
 
 @takes(
