@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.completion import complete_words
-from outlive.cli.machine.completion_scripts import SHELLS, completion_script, script_path
+from outlive.cli.machine.completion_scripts import SHELLS, script_path
 from outlive.core.errors import ConfigInvalid
 from tests.cli.launching import environment, run
 from tests.support.server import outlive_command
@@ -116,16 +116,14 @@ def test_zsh_asks_for_the_words_and_describes_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_script_is_printed_or_installed_once(shell: str, tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "XDG_DATA_HOME": "", "XDG_CONFIG_HOME": ""}
-    assert run("completion", shell, env=env).stdout == completion_script(shell)
-    assert json.loads(run("completion", shell, "--json", env=env).stdout)["script"] == completion_script(
-        shell
-    )
+    assert run("completion", shell, env=env).stdout == SHELLS[shell]
+    assert json.loads(run("completion", shell, "--json", env=env).stdout)["script"] == SHELLS[shell]
     path = Path(script_path(shell, env))
     assert path.is_relative_to(tmp_path)
     done = run("completion", shell, "--install", env=env)
     assert done.returncode == 0, done.stderr
     assert str(path) in done.stdout
-    assert path.read_text() == completion_script(shell)
+    assert path.read_text() == SHELLS[shell]
     again = json.loads(run("completion", shell, "--install", "--json", env=env).stdout)
     assert again == {"shell": shell, "path": str(path), "changed": False, "backup": None}
     assert run("completion", shell, "--install", env=env).stdout.startswith("Nothing to do")

@@ -12,6 +12,7 @@ import pytest
 
 from outlive.cli.machine import capacity, doctor, probes
 from outlive.cli.machine import probes as cgroups
+from outlive.cli.output import show
 from outlive.core.command import Profile
 from outlive.keeper.sandbox.cgroups import group_of, mount_point
 from tests.cli.launching import run
@@ -87,7 +88,7 @@ _SHELL = probes.ProbeResult(name="shell", is_ok=True, detail="/bin/sh", conseque
 
 
 def _shown(capsys: pytest.CaptureFixture[str]) -> str:
-    doctor._show_table([_SHELL, _NODE], is_usable=True)
+    show(*doctor._table([_SHELL, _NODE], is_usable=True))
     return capsys.readouterr().out
 
 

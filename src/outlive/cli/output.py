@@ -39,6 +39,33 @@ Piece = str | Painted
 Line = Piece | Sequence[Piece]
 
 
+class Answer(NamedTuple):
+    """What a verb answers: a document for --json; else what it says on stderr, and what it shows on stdout
+    behind that.
+    """
+
+    document: Mapping[str, object]
+    shown: Sequence[Line] = ()
+    said: Sequence[Line] = ()
+    code: int = 0
+
+
+def show_answer(answer: Answer, *, as_json: bool) -> int:
+    """Print it, and return its exit code."""
+    if as_json:
+        show_json(answer.document)
+    else:
+        say(*answer.said)
+        if answer.shown:  # else a stdout that is closed is none of its business
+            show(*answer.shown)
+    return answer.code
+
+
+def blocks(texts: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of several texts, an empty one between two."""
+    return [line for number, text in enumerate(texts) for line in (*([""] if number else []), *text)]
+
+
 def show(*lines: Line) -> None:
     """Print lines of the answer on stdout.
 
@@ -181,7 +208,7 @@ def drop_stdout() -> None:
 
 def is_screen() -> bool:
     """Tell whether stdout is a terminal."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def is_watched() -> bool:

@@ -8,6 +8,7 @@ third of its time.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, Literal, NamedTuple, ParamSpec, cast
 
+from outlive.cli.output import Answer, show_answer
 from outlive.core.durations import parse_duration
 from outlive.core.layout import STATE_DIR_HELP, VARIABLE
 
@@ -104,28 +105,34 @@ class Action(Generic[_P]):
     The flags of `SERVER` come as one argument, `server`.
     """
 
-    def __init__(self, function: Callable[_P, int], parameters: Sequence[Parameter], *, more: str) -> None:
+    def __init__(
+        self, function: Callable[_P, int | Answer], parameters: Sequence[Parameter], *, more: str
+    ) -> None:
         """Take them; `more` are paragraphs for the help page behind the verb's sentence."""
         self._function = function
         self.parameters = tuple(parameters)
         self.more = more
 
-    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> int:
-        """Do it, and return the exit code."""
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> int | Answer:
+        """Do it, and return the exit code, or what has to be printed."""
         return self._function(*args, **kwargs)
 
     def call(self, given: Mapping[str, object]) -> int:
-        """Do it with what the parser has found, by name."""
+        """Do it with what the parser has found, by name; print what it answers, and return the exit code."""
         arguments: dict[str, Any] = dict(given)
         if set(ServerFlags._fields) <= set(given):
             arguments["server"] = ServerFlags(*map(arguments.pop, ServerFlags._fields))
-        return cast("Callable[..., int]", self._function)(**arguments)
+        if "as_json" not in self._function.__annotations__:
+            arguments.pop("as_json", None)
+        found = cast("Callable[..., int | Answer]", self._function)(**arguments)
+        return show_answer(found, as_json=bool(given["as_json"])) if isinstance(found, Answer) else found
 
 
-def takes(*parameters: Parameter, more: str = "") -> Callable[[Callable[_P, int]], Action[_P]]:
+def takes(*parameters: Parameter, more: str = "") -> Callable[[Callable[_P, int | Answer]], Action[_P]]:
     """Declare what a verb takes.
 
-    The function has an argument of each parameter's name and returns the exit code.
+    The function has an argument of each parameter's name and returns the exit code, or what it answers; the
+    latter needs no `as_json`.
     """
     return lambda function: Action(function, parameters, more=more)
 

@@ -39,7 +39,7 @@ def progress(text: str, total: int | None = None) -> Iterator[Callable[[], None]
     with contextlib.ExitStack() as streams:
         streams.enter_context(contextlib.redirect_stderr(bar.above(sys.stderr)))
         # Nothing of the bar may reach a stdout that is no terminal, and nothing has to come above it.
-        if sys.stdout is not None and is_screen():
+        if is_screen():
             streams.enter_context(contextlib.redirect_stdout(bar.above(sys.stdout)))
         thread = threading.Thread(target=bar.draw_until_over, daemon=True)
         thread.start()

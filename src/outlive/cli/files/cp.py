@@ -2,7 +2,7 @@
 
 import time
 
-from outlive.cli.output import draw, has_escapes, is_watched, say, show_error, show_json
+from outlive.cli.output import Answer, draw, has_escapes, is_watched, show_error
 from outlive.cli.parameters import SERVER, ServerFlags, place, switch, takes
 from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size
@@ -26,7 +26,7 @@ _WORD = "PATH, or PLACE:PATH: a node, local (the server's machine), or a process
     "copy that was cut. SRC/ is what is in a folder. A file of this machine with a colon in its name is "
     "./a:b.",
 )
-def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> int:
+def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> Answer:
     """Copy; it ends with 1 where something could not be copied.
 
     Raises:
@@ -40,16 +40,13 @@ def cp(*, source: str, target: str, compare: bool, server: ServerFlags) -> int:
             )
         finally:
             meter.end()
-    if server.as_json:
-        show_json(_members(done))
-    else:
-        for one in done.left_out:
-            show_error(one.error, word=one.name)
-        said = f"{done.files} file{'s' * (done.files != 1)} copied ({shown_size(done.sent_bytes)})"
-        kept = f", {done.kept} there already" if done.kept else ""
-        left = f", {len(done.left_out)} left out" if done.left_out else ""
-        say(f"{done.target}: {said}{kept}{left}")
-    return 1 if done.left_out else 0
+    for one in () if server.as_json else done.left_out:
+        show_error(one.error, word=one.name)
+    said = f"{done.files} file{'s' * (done.files != 1)} copied ({shown_size(done.sent_bytes)})"
+    kept = f", {done.kept} there already" if done.kept else ""
+    left = f", {len(done.left_out)} left out" if done.left_out else ""
+    code = 1 if done.left_out else 0
+    return Answer(_members(done), said=[f"{done.target}: {said}{kept}{left}"], code=code)
 
 
 def _members(done: Copied) -> dict[str, object]:

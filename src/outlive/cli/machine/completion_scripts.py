@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from outlive.cli.machine.file_change import FileChange, read_text
-from outlive.cli.output import show, show_diff, show_json
+from outlive.cli.output import Answer, show_diff
 from outlive.cli.parameters import JSON, place, switch, takes
 from outlive.core.errors import ConfigInvalid
 
@@ -51,11 +51,6 @@ complete --command outlive --no-files --arguments '(__outlive_complete)'
 SHELLS: Mapping[str, str] = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
-def completion_script(shell: str) -> str:
-    """Return the script for a shell of `SHELLS`."""
-    return SHELLS[shell]
-
-
 def script_path(shell: str, environ: Mapping[str, str]) -> str:
     """Return the user's file that the shell reads by itself.
 
@@ -80,38 +75,30 @@ def script_path(shell: str, environ: Mapping[str, str]) -> str:
     switch("--install", about="Write it where the shell looks for it."),
     JSON,
 )
-def completion(*, shell: str, install: bool, as_json: bool) -> int:
+def completion(*, shell: str, install: bool, as_json: bool) -> Answer:
     """Print a shell's script, or write it where that shell looks.
 
     Raises:
         ConfigInvalid: The file cannot be written.
     """
-    script = completion_script(shell)
+    script = SHELLS[shell]
     if not install:
-        if as_json:
-            show_json({"shell": shell, "script": script})
-        else:
-            show(*script.splitlines())
-        return 0
+        return Answer({"shell": shell, "script": script}, script.splitlines())
     path = script_path(shell, os.environ)
     change = FileChange(path=path, old=read_text(path), new=script)
     backup = change.apply(mode=_READABLE) if change.is_needed else None
-    if as_json:
-        show_json({"shell": shell, "path": path, "changed": change.is_needed, "backup": backup})
-        return 0
+    document = {"shell": shell, "path": path, "changed": change.is_needed, "backup": backup}
     if not change.is_needed:
-        show(f"Nothing to do: {path} is right already.")
-        return 0
-    show_diff(change.diff)
-    show(f"Wrote {path}. A new {shell} knows it.")
+        return Answer(document, [f"Nothing to do: {path} is right already."])
+    if not as_json:
+        show_diff(change.diff)
+    lines = [f"Wrote {path}. A new {shell} knows it."]
     if shell == "zsh":
-        show("Unless ~/.zshrc has it already, add: fpath+=~/.zfunc; autoload -Uz compinit; compinit")
+        lines.append("Unless ~/.zshrc has it already, add: fpath+=~/.zfunc; autoload -Uz compinit; compinit")
     if shell == "bash":
-        show(
-            "It needs the package bash-completion; without it add to ~/.bashrc: source <(outlive "
-            "completion bash)"
-        )
-    return 0
+        without = "source <(outlive completion bash)"
+        lines.append(f"It needs the package bash-completion; without it add to ~/.bashrc: {without}")
+    return Answer(document, lines)
 
 
 def _base(environ: Mapping[str, str], name: str, default: str) -> str:

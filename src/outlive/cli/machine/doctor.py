@@ -3,7 +3,7 @@
 from outlive import __version__
 from outlive.cli.columns import cells, wrapped
 from outlive.cli.machine.probes import ProbeResult, find_out
-from outlive.cli.output import Painted, plain, show, show_json, terminal_width
+from outlive.cli.output import Answer, Line, Painted, plain, terminal_width
 from outlive.cli.parameters import JSON, STATE_DIR, takes
 from outlive.discovery.state_folder import layout_of
 from outlive.extensions.contract import extensions, load
@@ -12,27 +12,15 @@ _NARROWEST = 10  # cells of what was found out, however narrow the terminal
 
 
 @takes(STATE_DIR, JSON)
-def doctor(*, state_dir: str | None, as_json: bool) -> int:
-    """Print the findings.
-
-    Return the exit code: 1 when something that outlive cannot do without is missing.
-    """
+def doctor(*, state_dir: str | None) -> Answer:
+    """Print the findings; it ends with 1 when something that outlive cannot do without is missing."""
     root = layout_of(state_dir).root
     extra = [line for one in extensions() if one.checks for line in load(one.checks)()]
     findings = [*find_out(root), *extra, *_nodes(root)]
     is_usable = all(finding.is_ok for finding in findings if finding.importance == "required")
-    if as_json:
-        show_json(
-            {
-                "version": __version__,
-                "state_dir": root,
-                "ok": is_usable,
-                "checks": [_as_json(finding) for finding in findings],
-            }
-        )
-    else:
-        _show_table(findings, is_usable=is_usable)
-    return 0 if is_usable else 1
+    checks = [_as_json(finding) for finding in findings]
+    document = {"version": __version__, "state_dir": root, "ok": is_usable, "checks": checks}
+    return Answer(document, _table(findings, is_usable=is_usable), code=0 if is_usable else 1)
 
 
 def _nodes(state_dir: str) -> list[ProbeResult]:
@@ -73,8 +61,9 @@ def _as_json(finding: ProbeResult) -> dict[str, object]:
     }
 
 
-def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
+def _table(findings: list[ProbeResult], *, is_usable: bool) -> list[Line]:
     width = terminal_width()
+    found: list[Line] = []
     marks = [_mark(finding) for finding in findings]
     first = max(len(mark) for mark, _ in marks)
     second = max(cells(plain(finding.name)) for finding in findings)
@@ -84,17 +73,15 @@ def _show_table(findings: list[ProbeResult], *, is_usable: bool) -> None:
         indent = first + second + 4
         detail = plain(_detail(finding))
         lines = [detail] if width is None else wrapped(detail, max(width - indent, _NARROWEST))
-        show(
-            (Painted(mark, colour) if colour else mark, head + lines[0]),
-            *(" " * indent + line for line in lines[1:]),
-        )
+        found.append((Painted(mark, colour) if colour else mark, head + lines[0]))
+        found += [" " * indent + line for line in lines[1:]]
     degraded = sum(not finding.is_ok and finding.importance == "optional" for finding in findings)
+    verdict = "outlive runs here, and nothing is degraded."
     if not is_usable:
-        show("", "outlive cannot run here.")
+        verdict = "outlive cannot run here."
     elif degraded:
-        show("", f"outlive runs here; {degraded} of {len(findings)} things are degraded as said above.")
-    else:
-        show("", "outlive runs here, and nothing is degraded.")
+        verdict = f"outlive runs here; {degraded} of {len(findings)} things are degraded as said above."
+    return [*found, "", verdict]
 
 
 def _mark(finding: ProbeResult) -> tuple[str, str]:

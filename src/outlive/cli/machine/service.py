@@ -14,7 +14,7 @@ from typing import Literal, assert_never
 
 from outlive.cli.machine.file_change import FileChange, read_text
 from outlive.cli.machine.program_path import program_words
-from outlive.cli.output import say, show, show_diff, show_json
+from outlive.cli.output import Answer, say, show, show_diff, show_json
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, option, switch, takes
 from outlive.cli.server.keeper import read_status
 from outlive.core.errors import BackendUnavailable, ConfigInvalid, OutliveError, StartFailed
@@ -297,13 +297,10 @@ def uninstall(*, system: bool, dry_run: bool, as_json: bool) -> int:
 
 
 @takes(_SYSTEM, STATE_DIR, JSON)
-def status(*, system: bool, state_dir: str | None, as_json: bool) -> int:
+def status(*, system: bool, state_dir: str | None) -> Answer:
     """Show what is installed, what systemd says of it, and which keeper keeps the commands.
 
-    Return the exit code.
-
-    Returns:
-        1 when systemd cannot be asked or a unit is not active.
+    It ends with 1 when systemd cannot be asked or a unit is not active.
     """
     scope = _scope(system=system)
     systemd = Systemd(scope)
@@ -319,18 +316,15 @@ def status(*, system: bool, state_dir: str | None, as_json: bool) -> int:
         keeper: Mapping[str, object] = read_status(layout)
     except (OutliveError, PermissionError) as error:
         keeper = {"error": str(error)}
-    if as_json:
-        show_json(
-            {"ok": is_well, "absent": absence, "units": units, "state_dir": layout.root, "keeper": keeper}
-        )
-    else:
-        _show_status(units, absence, layout.root, keeper)
-    return 0 if is_well else 1
+    members = {"ok": is_well, "absent": absence, "units": units, "state_dir": layout.root, "keeper": keeper}
+    lines = _status_lines(units, absence, layout.root, keeper)
+    return Answer(members, lines, code=0 if is_well else 1)
 
 
-def _show_status(
+def _status_lines(
     units: Mapping[str, Mapping[str, object]], absence: str | None, root: str, keeper: Mapping[str, object]
-) -> None:
+) -> list[str]:
+    lines = []
     for name, unit in units.items():
         if unit["path"] is None:
             words = "not installed here"
@@ -340,10 +334,9 @@ def _show_status(
             words = (
                 f"{unit['ActiveState']} ({unit['SubState']}), {unit['UnitFileState']}, pid {unit['MainPID']}"
             )
-        show(f"{name:<23} {words}")
-    show(f"{'processes':<23} {keeper.get('processes', keeper.get('error'))} in {root}")
-    if absence:
-        show(f"{absence}: nothing more is known.")
+        lines.append(f"{name:<23} {words}")
+    lines.append(f"{'processes':<23} {keeper.get('processes', keeper.get('error'))} in {root}")
+    return [*lines, f"{absence}: nothing more is known."] if absence else lines
 
 
 def _scope(*, system: bool) -> Scope:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from outlive.cli.operator.audit import check_raw
-from outlive.cli.output import agreed, plain, say, show, show_json, tell_hidden
+from outlive.cli.output import agreed, blocks, plain, say, show, show_json, tell_hidden
 from outlive.cli.parameters import SERVER, ServerFlags, option, places, switch, takes
 from outlive.cli.processes import act_on, connected
 from outlive.cli.tables import age
@@ -38,8 +38,7 @@ def approvals(*, raw: bool, server: ServerFlags) -> int:
         say("Nothing waits for an approval.")
     else:
         now = datetime.now(UTC)
-        for number, one in enumerate(waiting):
-            show(*([""] if number else []), *_described(one, now))
+        show(*blocks(_described(one, now) for one in waiting))
         tell_hidden(sum(one.redacted for one in waiting), by="--raw")
     return 0
 

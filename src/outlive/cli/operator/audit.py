@@ -16,7 +16,7 @@ from typing import Any
 
 from outlive.cli.far import a_client, far_url
 from outlive.cli.moments import parse_since
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer, say, show, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, takes
 from outlive.cli.processes import find_process
 from outlive.core.cursor import Cursor
@@ -52,13 +52,12 @@ _SHOWN_ELSEWHERE = {"n", "at", "what", "prev", "mac", "connection", "request"}
     STATE_DIR,
     JSON,
 )
-def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
-    """Check the chain; return 0 when nothing speaks of a change, else 1.
+def verify(*, head: str | None, state_dir: str | None) -> Answer:
+    """Check the chain; it ends with 0 when nothing speaks of a change, else with 1.
 
     Args:
         head: "NUMBER:DIGEST" of an entry, as an earlier check has shown it.
         state_dir: Where the log lies.
-        as_json: Answer with one line of JSON.
 
     Raises:
         UsageError: `head` is not of that form.
@@ -69,24 +68,16 @@ def verify(*, head: str | None, state_dir: str | None, as_json: bool) -> int:
         layout = layout_of(state_dir)
     registered = peek_counter(layout.registry, AUDIT_LOG)
     report = trail_of(layout).verify(known=None if head is None else _known(head), registered=registered)
-    if as_json:
-        members = ("entries", "first", "last", "head", "files", "breaks", "notes")
-        show_json({"whole": report.is_whole} | {name: getattr(report, name) for name in members})
-        return 0 if report.is_whole else 1
-    for sentence in report.notes:
-        say(f"outlive: {sentence}")
-    for sentence in report.breaks:
-        show(sentence)
+    members = ("entries", "first", "last", "head", "files", "breaks", "notes")
+    document = {"whole": report.is_whole} | {name: getattr(report, name) for name in members}
+    lines = [*report.breaks]
     if not report.is_whole:
-        show("The audit log was changed.")
-        return 1
-    if report.entries:
-        show(
-            f"{report.entries} entries fit together: {report.first} to {report.last}, in {report.files} "
-            "files."
-        )
-        show(f"head {report.last}:{report.head}")
-    return 0
+        lines.append("The audit log was changed.")
+    elif report.entries:
+        span = f"{report.first} to {report.last}, in {report.files} files"
+        lines += [f"{report.entries} entries fit together: {span}.", f"head {report.last}:{report.head}"]
+    notes = [f"outlive: {sentence}" for sentence in report.notes]
+    return Answer(document, lines, notes, code=0 if report.is_whole else 1)
 
 
 @takes(
@@ -118,7 +109,7 @@ def show_entries(
 
 
 @takes(STATE_DIR, JSON)
-def begin(*, state_dir: str | None, as_json: bool) -> int:
+def begin(*, state_dir: str | None) -> int | Answer:
     """Set a broken log aside with its key, under a name with the time, and begin a new one whose first entry
     says so.
 
@@ -153,12 +144,8 @@ def begin(*, state_dir: str | None, as_json: bool) -> int:
         trail.append([entry])
         set_counter(layout.registry, AUDIT_LOG, trail.log_number())
         head = f"1:{trail.verify().head}"
-    if as_json:
-        show_json({"set_aside": aside, "head": head})
-    else:
-        show(f"The broken log lies in {aside}; a new one has begun.")
-        show(f"head {head}")
-    return 0
+    lines = [f"The broken log lies in {aside}; a new one has begun.", f"head {head}"]
+    return Answer({"set_aside": aside, "head": head}, lines)
 
 
 def enter_token(layout: Layout, what: str, token: Token) -> None:

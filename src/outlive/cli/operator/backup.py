@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import BinaryIO, cast
 
 from outlive import __version__
-from outlive.cli.output import byte_stdout, say, show, show_json
+from outlive.cli.output import Answer, byte_stdout
 from outlive.cli.parameters import DRY_RUN, JSON, STATE_DIR, place, switch, takes
 from outlive.cli.progress import progress
 from outlive.cli.tables import shown_size
@@ -51,7 +51,7 @@ _OF_KEYS = "keys, tokens and the audit log (--without-keys)"
         "FILE is there whole, or as it was before."
     ),
 )
-def backup(*, file: str, without_keys: bool, replace: bool, state_dir: str | None, as_json: bool) -> int:
+def backup(*, file: str, without_keys: bool, replace: bool, state_dir: str | None, as_json: bool) -> Answer:
     """Write the archive.
 
     Raises:
@@ -88,12 +88,11 @@ def backup(*, file: str, without_keys: bool, replace: bool, state_dir: str | Non
         raise InvalidRequest(
             "invalid_params", text, hint="Name another file, in a folder of yours."
         ) from error
-    if as_json:
-        show_json({"file": os.path.abspath(file), "bytes": size, **_facts(contents)})
-        return 0
-    say(f"{_counted(contents)}, {shown_size(size)} packed.")
-    say(f"{_NOT_IN_IT}{f', {_OF_KEYS}' if without_keys else ''}.")
-    return 0
+    said = [
+        f"{_counted(contents)}, {shown_size(size)} packed.",
+        f"{_NOT_IN_IT}{f', {_OF_KEYS}' if without_keys else ''}.",
+    ]
+    return Answer({"file": os.path.abspath(file), "bytes": size, **_facts(contents)}, said=said)
 
 
 @takes(
@@ -110,7 +109,7 @@ def backup(*, file: str, without_keys: bool, replace: bool, state_dir: str | Non
         "let in."
     ),
 )
-def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None, as_json: bool) -> int:
+def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None) -> Answer:
     """Put an archive into a state folder.
 
     Raises:
@@ -125,22 +124,18 @@ def restore(*, file: str, replace: bool, dry_run: bool, state_dir: str | None, a
             contents = read_backup(source, into=None)
         else:
             contents = restored(open_state_folder(root, restores=True), source, replaces=replace)
-    if as_json:
-        show_json({"state_dir": root, "dry_run": dry_run, **_facts(contents)})
-        return 0
     made = f"Made at {contents.created} by outlive {contents.outlive}"
-    show(f"{made}: {_counted(contents)}, {'keys' if contents.has_keys else 'no keys'}.")
+    lines = [f"{made}: {_counted(contents)}, {'keys' if contents.has_keys else 'no keys'}."]
     if dry_run:
-        show("The archive is whole.")
-        return 0
-    show(f"Restored into {root}. The next command starts a server there.")
-    if contents.running:
-        show(
-            f"What ran then is lost: {contents.running} of the processes. Nothing is started again by itself."
-        )
-    if contents.has_keys:
-        show("Tokens are those of then: `outlive token list`.")
-    return 0
+        lines.append("The archive is whole.")
+    else:
+        lines.append(f"Restored into {root}. The next command starts a server there.")
+        if contents.running:
+            lost = f"What ran then is lost: {contents.running} of the processes."
+            lines.append(f"{lost} Nothing is started again by itself.")
+        if contents.has_keys:
+            lines.append("Tokens are those of then: `outlive token list`.")
+    return Answer({"state_dir": root, "dry_run": dry_run, **_facts(contents)}, lines)
 
 
 def _to_stdout(write: Callable[[BinaryIO], Contents]) -> tuple[Contents, int]:

@@ -5,7 +5,7 @@ They need no server: the file is the user's.
 
 import os
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer, blocks, show, show_json
 from outlive.cli.parameters import JSON, places, takes
 from outlive.core.command import StandingApproval
 from outlive.core.errors import ConfigInvalid, ProcessNotFound
@@ -19,18 +19,15 @@ _LEAST_LETTERS = 4  # fewer are typed by mistake
 
 
 @takes(JSON)
-def always(*, as_json: bool) -> int:
+def always() -> Answer:
     """Print what is approved for always, oldest first."""
     file = _file()
     found = file.read()
-    if as_json:
-        show_json({"file": file.path, "standing_approvals": [encode_standing(one) for one in found]})
-    elif not found:
-        say("Nothing is approved for always.")
-    else:
-        for number, one in enumerate(found):
-            show(*([""] if number else []), *_described(one))
-    return 0
+    return Answer(
+        {"file": file.path, "standing_approvals": [encode_standing(one) for one in found]},
+        blocks(map(_described, found)),
+        said=[] if found else ["Nothing is approved for always."],
+    )
 
 
 @takes(places("names", "DIGEST...", about="What `outlive policy always` shows behind forget."), JSON)

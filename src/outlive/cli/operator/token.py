@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from outlive.cli.operator.audit import enter_token
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer
 from outlive.cli.parameters import JSON, STATE_DIR, UsageError, option, place, switch, takes
 from outlive.cli.tables import age, shown_table
 from outlive.config.options import parse_seconds
@@ -40,8 +40,8 @@ def parse_scope(text: str) -> Scope:
     JSON,
 )
 def create(
-    *, name: str | None, scope: str, expires: str | None, as_user: bool, state_dir: str | None, as_json: bool
-) -> int:
+    *, name: str | None, scope: str, expires: str | None, as_user: bool, state_dir: str | None
+) -> Answer:
     """Make a token; its secret goes to stdout, alone, so that a script can keep it."""
     try:
         wanted = parse_scope(scope)
@@ -56,26 +56,21 @@ def create(
         name, wanted, now=now, expires_at=expires_at, acts_as_user=as_user
     )
     enter_token(layout_of(state_dir), "token_create", token)
-    if as_json:
-        show_json({**_view(token), "token": secret})
-        return 0
     until = "for ever" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
     acting = ", acts as you" if token.acts_as_user else ""
-    say(f"Token {token.name!r} (scope {wanted.name.lower()}{acting}) counts {until}. It is not shown again:")
-    show(secret)
-    return 0
+    said = (
+        f"Token {token.name!r} (scope {wanted.name.lower()}{acting}) counts {until}. It is not shown again:"
+    )
+    return Answer({**_view(token), "token": secret}, [secret], [said])
 
 
 @takes(STATE_DIR, JSON)
-def list_all(*, state_dir: str | None, as_json: bool) -> int:
+def list_all(*, state_dir: str | None) -> Answer:
     """Show what there is."""
     tokens = _file(state_dir).read()
-    if as_json:
-        show_json({"tokens": [_view(token) for token in tokens]})
-        return 0
+    document = {"tokens": [_view(token) for token in tokens]}
     if not tokens:
-        say("There are no tokens; `outlive token create` makes one.")
-        return 0
+        return Answer(document, said=["There are no tokens; `outlive token create` makes one."])
     now = datetime.now(UTC)
     rows = [("NAME", "SCOPE", "AGE", "EXPIRES")]
     for token in tokens:
@@ -88,20 +83,16 @@ def list_all(*, state_dir: str | None, as_json: bool) -> int:
                 f"{expires} (over)" if token.is_over(now) else expires,
             )
         )
-    show(*shown_table(rows))
-    return 0
+    return Answer(document, shown_table(rows))
 
 
 @takes(place("name", "NAME", about="As `outlive token list` shows it."), STATE_DIR, JSON)
-def revoke(*, name: str, state_dir: str | None, as_json: bool) -> int:
+def revoke(*, name: str, state_dir: str | None) -> Answer:
     """Take a token back."""
     token = _file(state_dir).revoke(name)
     enter_token(layout_of(state_dir), "token_revoke", token)
-    if as_json:
-        show_json(_view(token))
-    else:
-        say(f"Token {token.name!r} counts no more; what its holder has open ends within a second.")
-    return 0
+    said = f"Token {token.name!r} counts no more; what its holder has open ends within a second."
+    return Answer(_view(token), said=[said])
 
 
 def _file(state_dir: str | None) -> TokenFile:

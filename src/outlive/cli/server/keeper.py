@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer, Line, say, show_json
 from outlive.cli.parameters import JSON, STATE_DIR, switch, takes
 from outlive.cli.server.keeper_client import KeeperClient
 from outlive.core.errors import BackendUnavailable, ConfigInvalid, InvalidState
@@ -56,45 +56,40 @@ _NOBODY: dict[str, object] = {
 
 
 @takes(STATE_DIR, JSON)
-def status(*, state_dir: str | None, as_json: bool) -> int:
+def status(*, state_dir: str | None) -> Answer:
     """Print which keeper has the commands."""
-    answer: dict[str, Any] = read_status(layout_of(state_dir))
-    if as_json:
-        show_json(answer)
-        return 0
-    if "degraded" in answer:
-        show(f"degraded    {answer['degraded']}: nothing can be started")
-    supervisor, guardian = answer["supervisor"]["pid"], answer["guardian"]["pid"]
+    found: dict[str, Any] = read_status(layout_of(state_dir))
+    lines: list[Line] = []
+    if "degraded" in found:
+        lines.append(f"degraded    {found['degraded']}: nothing can be started")
+    supervisor, guardian = found["supervisor"]["pid"], found["guardian"]["pid"]
     if supervisor is None:
-        show(f"No keeper runs; {answer['processes']} processes wait for one.")
-        return 0
-    show(f"supervisor  pid {supervisor}")
-    show(f"guardian    pid {guardian or '(on its way back)'}")
-    show(f"processes   {answer['processes']}")
-    show(
-        "redundant   "
-        f"{'yes: every descriptor is held twice' if answer['redundant'] else 'no, not at this moment'}"
-    )
-    return 0
+        lines.append(f"No keeper runs; {found['processes']} processes wait for one.")
+        return Answer(found, lines)
+    redundant = "yes: every descriptor is held twice" if found["redundant"] else "no, not at this moment"
+    lines += [
+        f"supervisor  pid {supervisor}",
+        f"guardian    pid {guardian or '(on its way back)'}",
+        f"processes   {found['processes']}",
+        f"redundant   {redundant}",
+    ]
+    return Answer(found, lines)
 
 
 @takes(STATE_DIR, JSON)
-def upgrade(*, state_dir: str | None, as_json: bool) -> int:
+def upgrade(*, state_dir: str | None) -> Answer:
     """Replace the keeper, and print by what."""
-    answer: dict[str, Any] = upgrade_keeper(layout_of(state_dir))
-    if as_json:
-        show_json(answer)
-        return 0
-    old, new = answer["old"], answer["new"]
-    show(
-        f"Upgraded in {answer['ms']} ms: supervisor {old['supervisor']} -> {new['supervisor']}, "
-        f"guardian {old['guardian']} -> {new['guardian']}; {answer['processes']} processes went on."
+    found: dict[str, Any] = upgrade_keeper(layout_of(state_dir))
+    old, new = found["old"], found["new"]
+    said = (
+        f"Upgraded in {found['ms']} ms: supervisor {old['supervisor']} -> {new['supervisor']}, "
+        f"guardian {old['guardian']} -> {new['guardian']}; {found['processes']} processes went on."
     )
-    return 0
+    return Answer(found, [said])
 
 
 @takes(STATE_DIR, switch("--kill", about="End the processes that live, too."), JSON)
-def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> int:
+def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> Answer:
     """End the keeper, and before it the server, which would start it again.
 
     Raises:
@@ -108,11 +103,8 @@ def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> int:
         if as_json:
             show_json({"stopped": False, "servers": servers, **error.details})
         raise
-    if as_json:
-        show_json({"stopped": has_run, "servers": servers})
-    else:
-        say("The keeper has ended." if has_run else "No keeper runs.")
-    return 0
+    said = "The keeper has ended." if has_run else "No keeper runs."
+    return Answer({"stopped": has_run, "servers": servers}, said=[said])
 
 
 @takes(
@@ -121,16 +113,11 @@ def stop(*, state_dir: str | None, kill: bool, as_json: bool) -> int:
     JSON,
     more="Services are not started again until the next server; the next call of outlive starts one.",
 )
-def stop_server(*, kill: bool, state_dir: str | None, as_json: bool) -> int:
+def stop_server(*, kill: bool, state_dir: str | None) -> Answer:
     """End the server."""
     pid = end_server(layout_of(state_dir), kill=kill)
-    if as_json:
-        show_json({"stopped": pid is not None, "pid": pid})
-    elif pid is None:
-        say("No server runs.")
-    else:
-        say(f"The server (pid {pid}) has ended.")
-    return 0
+    said = "No server runs." if pid is None else f"The server (pid {pid}) has ended."
+    return Answer({"stopped": pid is not None, "pid": pid}, said=[said])
 
 
 def end_server(layout: Layout, *, kill: bool) -> int | None:

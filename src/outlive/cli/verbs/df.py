@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from outlive.cli.output import Line, show, show_json
+from outlive.cli.output import Answer, Line
 from outlive.cli.parameters import SERVER, ServerFlags, takes
 from outlive.cli.processes import connected
 from outlive.cli.tables import shown_size, shown_span, shown_table
@@ -24,30 +24,25 @@ _WITHOUT = "(none)"
         "by itself, too: by its age, by how much there is, by the size of its output."
     ),
 )
-def df(*, server: ServerFlags) -> int:
+def df(*, server: ServerFlags) -> Answer:
     """Print three tables, or one line of JSON."""
     with connected(server) as client:
         usage = client.server.disk()
-    if server.as_json:
-        show_json(usage)
-        return 0
     rows = [("PROJECT", "PROCESSES", "RUN", "SIZE", "RECLAIMABLE")]
     for one in usage["projects"]:
         folder = _WITHOUT if one["project"] is None else one["project"]
         rows.append((folder, *_columns(one)))
     rows.append(("total", *_columns(usage)))
-    show(*shown_table(rows), "")
     states = [("STATE", "PROCESSES", "SIZE")]
     for state, share in usage["states"].items():
         states.append((state.replace("_", " "), str(share["processes"]), shown_size(share["bytes"])))
-    show(*shown_table(states), "")
-    show(*retention_lines(usage["retention"], datetime.now(UTC)))
     free, total = shown_size(usage["free_bytes"]), shown_size(usage["total_bytes"])
-    show(
+    rest = (
         f"Registry, audit log and the rest: {shown_size(usage['own_bytes'])}. Free on this disk: {free} "
         f"of {total}."
     )
-    return 0
+    removed = retention_lines(usage["retention"], datetime.now(UTC))
+    return Answer(usage, [*shown_table(rows), "", *shown_table(states), "", *removed, rest])
 
 
 def _columns(share: Mapping[str, Any]) -> tuple[str, str, str, str]:

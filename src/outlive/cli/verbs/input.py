@@ -9,7 +9,7 @@ import os
 import sys
 import termios
 
-from outlive.cli.output import deliver, say, show_json
+from outlive.cli.output import Answer, deliver, say
 from outlive.cli.parameters import NAME, SERVER, ServerFlags, options, place, switch, takes
 from outlive.cli.processes import connected, find_process, last_lines
 from outlive.client import InvalidRequest, InvalidState, Process, ProcessInfo
@@ -45,7 +45,7 @@ def send(
     eof: bool,
     no_newline: bool,
     server: ServerFlags,
-) -> int:
+) -> Answer:
     """Write to a process's input: the text, then keys, then end-of-file.
 
     Raises:
@@ -65,9 +65,7 @@ def send(
             process.write(data)
         if eof:
             process.close_stdin()
-    if server.as_json:
-        show_json({"process_id": process.process_id, "written": len(data), "eof": eof})
-    return 0
+    return Answer({"process_id": process.process_id, "written": len(data), "eof": eof})
 
 
 @takes(
@@ -80,7 +78,7 @@ def send(
     switch("--force", about="Send it also where the process is not known to wait for anything."),
     *SERVER,
 )
-def answer(*, name: str, from_stdin: bool, force: bool, server: ServerFlags) -> int:
+def answer(*, name: str, from_stdin: bool, force: bool, server: ServerFlags) -> Answer:
     """Show what is asked on stderr, take the answer, and write it with a newline to the process's input.
 
     Raises:
@@ -96,9 +94,7 @@ def answer(*, name: str, from_stdin: bool, force: bool, server: ServerFlags) -> 
             _show_question(process)
         text = _from_stdin() if from_stdin else _typed(is_secret=info.waiting == "password")
         process.write(text + b"\n")
-    if server.as_json:
-        show_json({"process_id": process.process_id, "waiting": info.waiting})
-    return 0
+    return Answer({"process_id": process.process_id, "waiting": info.waiting})
 
 
 def _check(info: ProcessInfo, *, force: bool) -> None:

@@ -2,32 +2,27 @@
 
 from collections.abc import Sequence
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer, blocks
 from outlive.cli.parameters import NAME, NAMES, SERVER, ServerFlags, place, places, takes
 from outlive.cli.processes import connected, find_process, view
 from outlive.cli.tables import describe
-from outlive.client import InvalidRequest, ProcessInfo
+from outlive.client import InvalidRequest
 
 
 @takes(NAMES, *SERVER)
-def inspect(*, names: list[str], server: ServerFlags) -> int:
+def inspect(*, names: list[str], server: ServerFlags) -> Answer:
     """Print everything about processes."""
     with connected(server) as client:
         infos = [find_process(client, name).info() for name in names]
-    if server.as_json:
-        show_json({"processes": [view(info) for info in infos]})
-    else:
-        for number, info in enumerate(infos):
-            show(*([""] if number else []), *describe(info))
-    return 0
+    return Answer({"processes": [view(info) for info in infos]}, blocks(map(describe, infos)))
 
 
 @takes(NAME, place("new_name", "NAME", about="What it is called from now on."), *SERVER)
-def rename(*, name: str, new_name: str, server: ServerFlags) -> int:
+def rename(*, name: str, new_name: str, server: ServerFlags) -> Answer:
     """Give a process a name, and say so."""
     with connected(server) as client:
         info = find_process(client, name).relabel({}, name=new_name)
-    return _say_changed(info, f"is called {info.name}", as_json=server.as_json)
+    return Answer({"process": view(info)}, said=[f"{info.process_id} is called {info.name}"])
 
 
 @takes(
@@ -35,7 +30,7 @@ def rename(*, name: str, new_name: str, server: ServerFlags) -> int:
     places("changes", "NAME=VALUE|NAME-...", about="NAME=VALUE sets a tag, NAME- removes it."),
     *SERVER,
 )
-def tag(*, name: str, changes: list[str], server: ServerFlags) -> int:
+def tag(*, name: str, changes: list[str], server: ServerFlags) -> Answer:
     """Set and remove a process's tags, and say what it has then.
 
     Raises:
@@ -45,15 +40,7 @@ def tag(*, name: str, changes: list[str], server: ServerFlags) -> int:
     with connected(server) as client:
         info = find_process(client, name).relabel(wanted)
     tags = " ".join(f"{name}={value}" for name, value in sorted(info.tags.items()))
-    return _say_changed(info, f"has {tags or 'no tags'}", as_json=server.as_json)
-
-
-def _say_changed(info: ProcessInfo, said: str, *, as_json: bool) -> int:
-    if as_json:
-        show_json({"process": view(info)})
-    else:
-        say(f"{info.process_id} {said}")
-    return 0
+    return Answer({"process": view(info)}, said=[f"{info.process_id} has {tags or 'no tags'}"])
 
 
 def _read_changes(words: Sequence[str]) -> dict[str, str | None]:

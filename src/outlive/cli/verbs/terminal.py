@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from outlive.cli.far import a_client, far_url
-from outlive.cli.output import deliver, say, show, show_json, tell_hidden
+from outlive.cli.output import Answer, deliver, say, show, show_json, tell_hidden
 from outlive.cli.parameters import (
     DETACH_KEYS,
     NO_START,
@@ -35,27 +35,17 @@ _WHICH = place("name", "TERMINAL", about="Its name or id, or any of what its she
 
 
 @takes(*SERVER)
-def ls(*, server: ServerFlags) -> int:
+def ls(*, server: ServerFlags) -> Answer:
     """Show those that are open, oldest first."""
     with connected(server) as client:
         found = _all(client)
-    if server.as_json:
-        show_json({"terminals": found})
-    elif not found:
-        say("No terminal is open; `outlive terminal new` opens one.")
-    else:
-        rows = [
-            (
-                short_name(one["terminal_id"]),
-                one["terminal_name"],
-                one["target"],
-                one["state"],
-                one["cwd"] or "",
-            )
-            for one in found
-        ]
-        show(*shown_table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *rows]))
-    return 0
+    if not found:
+        return Answer({"terminals": found}, said=["No terminal is open; `outlive terminal new` opens one."])
+    rows = [
+        (short_name(one["terminal_id"]), one["terminal_name"], one["target"], one["state"], one["cwd"] or "")
+        for one in found
+    ]
+    return Answer({"terminals": found}, shown_table([("ID", "NAME", "TARGET", "STATE", "FOLDER"), *rows]))
 
 
 @takes(
@@ -74,7 +64,7 @@ def new(
     cwd: str | None,
     profile: str | None,
     server: ServerFlags,
-) -> int:
+) -> Answer:
     """Open one; its id goes to stdout, alone, so that a script can keep it."""
     if far_url() is None:
         if cwd is not None:
@@ -85,11 +75,7 @@ def new(
         opened = client.terminals.call(
             "create", terminal_name=name, target=target, shell=shell, cwd=cwd, profile=profile
         )
-    if server.as_json:
-        show_json(dict(opened))
-    else:
-        show(opened["terminal_id"])
-    return 0
+    return Answer(opened, [opened["terminal_id"]])
 
 
 @takes(
@@ -137,16 +123,13 @@ def execute(
     options("--key", metavar="KEY", about="Then this key: enter, tab, ctrl-c, up.", to="keys"),
     *SERVER,
 )
-def send(*, name: str, text: str | None, keys: list[str], server: ServerFlags) -> int:
+def send(*, name: str, text: str | None, keys: list[str], server: ServerFlags) -> Answer:
     """Type a text, then keys."""
     if text is None and not keys:
         raise UsageError("TEXT or --key is needed")
     with connected(server) as client:
         terminal_id = _found(client, name)["terminal_id"]
-        typed = client.terminals.call("write", terminal_id=terminal_id, text=text, keys=keys or None)
-    if server.as_json:
-        show_json(dict(typed))
-    return 0
+        return Answer(client.terminals.call("write", terminal_id=terminal_id, text=text, keys=keys or None))
 
 
 @takes(
@@ -182,7 +165,7 @@ def read(*, name: str, form: str, server: ServerFlags) -> int:
     STATE_DIR,
     NO_START,
 )
-def attach_terminal(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int:
+def attach_terminal(*, name: str, detach_keys: str, state_dir: str | None, no_start: bool) -> int | Answer:
     """Bring one to the foreground; return its shell's exit code, if that ends."""
     from outlive.cli.verbs.attach import attach  # noqa: PLC0415 -- the other verbs need nothing of it
 
@@ -201,17 +184,13 @@ def attach_terminal(*, name: str, detach_keys: str, state_dir: str | None, no_st
 
 
 @takes(places("names", "TERMINAL...", about="Ids, ends of ids, or names."), *SERVER)
-def close(*, names: list[str], server: ServerFlags) -> int:
+def close(*, names: list[str], server: ServerFlags) -> Answer:
     """Close them."""
     with connected(server) as client:
         chosen = [_found(client, name) for name in names]
         closed = [dict(client.terminals.call("close", terminal_id=one["terminal_id"])) for one in chosen]
-    if server.as_json:
-        show_json({"terminals": closed})
-    else:
-        for one in chosen:
-            say(f"{one['terminal_name']} ({short_name(one['terminal_id'])}) is closed.")
-    return 0
+    said = [f"{one['terminal_name']} ({short_name(one['terminal_id'])}) is closed." for one in chosen]
+    return Answer({"terminals": closed}, said=said)
 
 
 def _show_text(text: str) -> None:
