@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from outlive.cli.operator.policy import check_policy
+from outlive.cli.operator.policy import check
 from outlive.core.errors import OutliveError
 from tests.support.server import outlive_command
 
@@ -101,7 +101,7 @@ def test_what_makes_no_sense_is_said(
     for name, text in rules.items():
         monkeypatch.setenv(name, text)
     with pytest.raises(OutliveError, match=said):
-        check_policy(words, flags={}, cwd=None, as_json=False)
+        check(words=words, cwd=None)
 
 
 def test_folders_of_path_that_everybody_can_write_to_are_named(tmp_path: Path) -> None:

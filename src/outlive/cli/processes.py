@@ -22,7 +22,7 @@ from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.identity import short_name
-from outlive.core.values import fields
+from outlive.core.values import dataclass, fields
 from outlive.kernel.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
@@ -61,55 +61,45 @@ def connected(server: ServerFlags) -> Client:
     return a_client(server.state_dir, no_start=server.no_start)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which processes a verb is about: names, or everything in a group or with tags."""
+    """Which processes a verb is about: names, or everything in a group or with tags.
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        *,
-        group: str | None,
-        tags: Sequence[str],
-        all_of_them: bool = False,
-        yes: bool = False,
-        active: bool | None = True,
-        with_left: bool = False,
-    ) -> None:
-        """Take what the command line said.
+    Attributes:
+        names: What the processes are called.
+        group: Instead of names: those of this group.
+        tags: Instead of names: those with all of these, each as "name=value".
+        all_of_them: Instead of names: all of this project; what else there is a person is asked about.
+        yes: No person is asked: of all projects.
+        active: Of a group or tags only those that live (True), that have ended (False), or all (None).
+        with_left: Of a group or tags also those that have ended and left something running.
 
-        Args:
-            names: What the processes are called.
-            group: Instead of names: those of this group.
-            tags: Instead of names: those with all of these, each as "name=value".
-            all_of_them: Instead of names: all of this project; what else there is a person is asked about.
-            yes: No person is asked: of all projects.
-            active: Of a group or tags only those that live (True), that have ended (False), or all (None).
+    Raises UsageError where nothing is named, or names and filters at once.
+    """
 
-            with_left: Of a group or tags also those that have ended and left something running.
+    names: Sequence[str]
+    group: str | None
+    tags: Sequence[str]
+    all_of_them: bool = False
+    yes: bool = False
+    active: bool | None = True
+    with_left: bool = False
 
-        Raises:
-            UsageError: Nothing is named, or names and filters at once.
-        """
-        self._with_left = with_left
-        self._all, self._yes = all_of_them, yes
-        self._names = names
-        self._group = group
-        self._tags = parse_tags(tags)
-        self._active = active
-        if bool(names) == bool(group is not None or self._tags or all_of_them):
+    def __post_init__(self) -> None:
+        if bool(self.names) == bool(self.group is not None or self.tags or self.all_of_them):
             raise UsageError(
                 "Name processes, or a --group, a --tag or --all: one of them. `outlive ps` lists them."
             )
 
     def processes(self, client: Client) -> Iterable[tuple[str, Callable[[], Process]]]:
         """Yield a name for messages and how to get each process."""
-        if self._names:
-            for name in self._names:
+        if self.names:
+            for name in self.names:
                 yield name, lambda name=name: find_process(client, name)  # type: ignore[misc] # bound now
             return
-        found = [*every(client, active=self._active, group=self._group, tags=self._tags or None)]
-        for info in self._of_project(found) if self._all else found:
-            if self._active and info.descendants and not self._with_left:  # the command itself has ended
+        found = [*every(client, active=self.active, group=self.group, tags=parse_tags(self.tags) or None)]
+        for info in self._of_project(found) if self.all_of_them else found:
+            if self.active and info.descendants and not self.with_left:  # the command itself has ended
                 continue
             process_id = info.process_id
             yield process_id, lambda process_id=process_id: client.get(process_id)  # type: ignore[misc] # as above
@@ -117,7 +107,7 @@ class Selection:
     def _of_project(self, found: Sequence[ProcessInfo]) -> Sequence[ProcessInfo]:
         project = own_project()
         own = [one for one in found if one.project == project]
-        if self._yes or not (others := len(found) - len(own)):
+        if self.yes or not (others := len(found) - len(own)):
             return found
         told = f"{others} of other projects {'runs' if others == 1 else 'run'}, too"
         if sys.stdin is not None and sys.stdin.isatty():

@@ -19,15 +19,12 @@ from outlive.store.process_folder import ProcessFolder
 Keep = Callable[[Output | Gap], None]
 
 
-def _kept_already(_item: Output | Gap) -> None:
-    """Leave it to the server, whose log it is."""
-
-
-def follow(shower: LogShower, process: Process, *, keep: Keep = _kept_already) -> int:
+def follow(shower: LogShower, process: Process, *, keep: Keep = lambda _item: None) -> int:
     """Print what is there and what comes; return 1 when a text was looked for and not found, 3 when not all
     of it is there.
 
-    `keep` takes each piece that comes, before the log is read for it.
+    `keep` takes each piece that comes, before the log is read for it; by default the server has done so,
+    whose log it is.
     """
     if shower.view.grep is not None:
         return _follow_matches(shower, process, shower.view.grep, keep)

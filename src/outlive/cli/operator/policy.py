@@ -5,7 +5,7 @@ import contextlib
 import os
 from collections.abc import Mapping, Sequence
 
-from outlive.cli.output import say, show, show_json
+from outlive.cli.output import Answer, say
 from outlive.cli.parameters import JSON, option, places, takes
 from outlive.config import Resolution, resolve
 from outlive.core.command import Command, Sandbox, StandingApproval, parse_profile
@@ -44,19 +44,8 @@ class _PolicyAnswer:
     option("--cwd", metavar="FOLDER", about="Where it would run."),
     JSON,
 )
-def check(*, words: list[str], cwd: str | None, as_json: bool) -> int:
-    """Explain what the rules say about a command; the verdict is the exit code."""
-    return check_policy(words, flags={}, cwd=cwd, as_json=as_json)
-
-
-def check_policy(words: Sequence[str], *, flags: Mapping[str, str], cwd: str | None, as_json: bool) -> int:
-    """Explain what a server that is started here and now would decide; return the exit code.
-
-    Args:
-        words: One word is a shell line, several are a program and its arguments.
-        flags: Option name to text, as they would be given to `outlive serve`.
-        cwd: The folder the command would run in; None is the present one.
-        as_json: One line of JSON instead of text.
+def check(*, words: Sequence[str], cwd: str | None) -> Answer:
+    """Explain what a server that is started here and now would decide; the verdict is the exit code.
 
     Raises:
         ConfigInvalid: A variable, a file or a rule cannot be used.
@@ -66,17 +55,17 @@ def check_policy(words: Sequence[str], *, flags: Mapping[str, str], cwd: str | N
         raise InvalidRequest("invalid_params", "There is no command to check.")
     folder = working_folder()
     files = read_config_files(os.environ, working_folder=folder, say=say)
-    resolution = resolve(flags, os.environ, working_folder=folder, files=files)
+    resolution = resolve({}, os.environ, working_folder=folder, files=files)
     policy = command_policy(resolution.settings)
     command = Command(line=words[0]) if len(words) == 1 else Command(argv=tuple(words))
     answer = asyncio.run(
         _judge(command, resolution, policy, cwd=os.path.normpath(os.path.join(folder, cwd or ".")))
     )
-    if as_json:
-        show_json(_document(answer, resolution, policy))
-    else:
-        show(*_lines(answer, resolution, policy))
-    return EXIT_CODES[answer.decision.verdict]
+    return Answer(
+        _document(answer, resolution, policy),
+        _lines(answer, resolution, policy),
+        code=EXIT_CODES[answer.decision.verdict],
+    )
 
 
 async def _judge(

@@ -11,20 +11,6 @@ from outlive.discovery.state_folder import layout_of, open_state_folder
 from outlive.policy.access import Scope, Token
 from outlive.store.token_file import TokenFile
 
-_SCOPES = {one.name.lower(): one for one in Scope if one is not Scope.HELLO}  # that one needs no token
-
-
-def parse_scope(text: str) -> Scope:
-    """Return the scope of that name.
-
-    Raises:
-        ValueError: There is none; says which there are.
-    """
-    try:
-        return _SCOPES[text.strip().lower()]
-    except KeyError:
-        raise ValueError(f"a scope is read, run, admin or bridge, not {text[:20]!r}") from None
-
 
 @takes(
     option("--name", metavar="NAME", about="What it is called; else token-N."),
@@ -43,8 +29,8 @@ def create(
     *, name: str | None, scope: str, expires: str | None, as_user: bool, state_dir: str | None
 ) -> Answer:
     """Make a token; its secret goes to stdout, alone, so that a script can keep it."""
+    wanted = Scope[scope.upper()]
     try:
-        wanted = parse_scope(scope)
         expires_s = None if expires is None else parse_seconds(expires)
     except ValueError as error:
         raise UsageError(f"Invalid value: {error}") from None
@@ -58,9 +44,7 @@ def create(
     enter_token(layout_of(state_dir), "token_create", token)
     until = "for ever" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
     acting = ", acts as you" if token.acts_as_user else ""
-    said = (
-        f"Token {token.name!r} (scope {wanted.name.lower()}{acting}) counts {until}. It is not shown again:"
-    )
+    said = f"Token {token.name!r} (scope {scope}{acting}) counts {until}. It is not shown again:"
     return Answer({**_view(token), "token": secret}, [secret], [said])
 
 

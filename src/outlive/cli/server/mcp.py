@@ -4,7 +4,7 @@ import json
 import os
 
 from outlive.cli.output import say
-from outlive.cli.parameters import STATE_DIR, UsageError, option, takes
+from outlive.cli.parameters import STATE_DIR, option, takes
 from outlive.discovery.own_kind import TOKEN_VARIABLE
 from outlive.discovery.server import Server
 from outlive.discovery.state_folder import layout_of, open_state_folder
@@ -40,8 +40,6 @@ def mcp(*, mcp_tools: str | None, cwd: str | None, state_dir: str | None) -> int
     Raises:
         ConfigInvalid: The state folder cannot be used.
     """
-    if mcp_tools is not None and mcp_tools not in TOOL_SETS:
-        raise UsageError(f"Invalid value for --mcp-tools: one of {', '.join(TOOL_SETS)}.")
     layout = open_state_folder(layout_of(state_dir).root, to_write=False)
     pipes = Pipes()
     project = _project(mcp_tools, host_folder(cwd))

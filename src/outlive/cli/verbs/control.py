@@ -50,7 +50,7 @@ def _to_each(
         **values: object,
     ) -> int:
         selection = Selection(
-            names, group=group, tags=tags, all_of_them=all_of_them, yes=yes, with_left=with_left
+            names=names, group=group, tags=tags, all_of_them=all_of_them, yes=yes, with_left=with_left
         )
         with connected(server) as client:
             return act(

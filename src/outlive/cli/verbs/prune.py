@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Self
 
 from outlive.cli.output import agreed, say, show, show_error, show_json
 from outlive.cli.parameters import (
@@ -108,10 +108,35 @@ def prune(
     Return 1 where it was refused, or some of it stayed.
     """
     wanted = Pruning.parse(older_than=older_than, states=states, group=group, tags=tags)
+    layout, now = layout_of(server.state_dir), datetime.now(UTC)
+    removed: list[_Doomed] = []
     with connected(server) as client:
-        return _prune(
-            client, layout_of(server.state_dir), wanted, dry_run=dry_run, yes=yes, as_json=server.as_json
-        )
+        doomed = _find_doomed(client, layout, wanted, now)
+        degraded = client.degraded()
+        retention = client.server.disk()["retention"] if dry_run else []
+        if not server.as_json:
+            if degraded is not None:
+                say_degraded(degraded)
+            _show_doomed(doomed, now)
+            if dry_run:
+                show("", *retention_lines(retention, now))
+        if doomed and not dry_run:
+            if not yes and not _agreed(doomed):
+                return _FAILED
+            removed = _remove_all(client, doomed)
+    if server.as_json:
+        document = {
+            "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],
+            "bytes": sum(one.size for one in doomed),
+            "removed": [one.info.process_id for one in removed],
+            "dry_run": dry_run,
+            **({} if degraded is None else {"degraded": degraded}),
+            **({"retention": retention} if dry_run else {}),
+        }
+        show_json(document)
+    elif removed:
+        say(f"{_count(removed)} removed, {_size(removed)} free.")
+    return 0 if dry_run or len(removed) == len(doomed) else _FAILED
 
 
 @takes(
@@ -130,7 +155,7 @@ def rm(
     server: ServerFlags,
 ) -> int:
     """Remove the processes of a selection."""
-    selection = Selection(names, group=group, tags=tags, active=None if force else False)
+    selection = Selection(names=names, group=group, tags=tags, active=None if force else False)
     with connected(server) as client:
         return act(
             client,
@@ -145,37 +170,6 @@ def rm(
 class _Doomed:
     info: ProcessInfo
     size: int  # bytes on disk
-
-
-def _prune(
-    client: Client, layout: Layout, wanted: Pruning, *, dry_run: bool, yes: bool, as_json: bool
-) -> int:
-    """Remove what `wanted` takes, after a question on a terminal.
-
-    Return 1 where the person did not agree, or some of it stayed.
-    """
-    now = datetime.now(UTC)
-    doomed = _find_doomed(client, layout, wanted, now)
-    degraded = client.degraded()
-    retention = client.server.disk()["retention"] if dry_run else []
-    if not as_json:
-        if degraded is not None:
-            say_degraded(degraded)
-        _show_doomed(doomed, now)
-        if dry_run:
-            show("", *retention_lines(retention, now))
-    if not doomed or dry_run:
-        if as_json:
-            _show_result(doomed, removed=[], dry_run=dry_run, degraded=degraded, retention=retention)
-        return 0
-    if not yes and not _agreed(doomed):
-        return _FAILED
-    removed = _remove_all(client, doomed)
-    if as_json:
-        _show_result(doomed, removed=removed, dry_run=False, degraded=degraded)
-    elif removed:
-        say(f"{_count(removed)} removed, {_size(removed)} free.")
-    return 0 if len(removed) == len(doomed) else _FAILED
 
 
 def _find_doomed(client: Client, layout: Layout, wanted: Pruning, now: datetime) -> list[_Doomed]:
@@ -193,8 +187,12 @@ def _remove_all(client: Client, doomed: list[_Doomed]) -> list[_Doomed]:
     removed = []
     with progress("removing", len(doomed)) as one_more:
         for one in doomed:
-            if _remove(client, one.info):
+            try:
+                with contextlib.suppress(ProcessNotFound):  # another client was faster
+                    client.remove(one.info.process_id)
                 removed.append(one)
+            except OutliveError as error:
+                show_error(error, word=short_name(one.info.process_id))
             one_more()
     return removed
 
@@ -215,28 +213,6 @@ def _show_doomed(doomed: list[_Doomed], now: datetime) -> None:
     show(f"{_count(doomed)}, {_size(doomed)}")
 
 
-def _show_result(
-    doomed: list[_Doomed],
-    *,
-    removed: list[_Doomed],
-    dry_run: bool,
-    degraded: str | None,
-    retention: Sequence[Mapping[str, Any]] = (),
-) -> None:
-    more: dict[str, object] = {} if degraded is None else {"degraded": degraded}
-    if dry_run:
-        more["retention"] = list(retention)
-    show_json(
-        {
-            "processes": [{"process_id": one.info.process_id, "bytes": one.size} for one in doomed],
-            "bytes": sum(one.size for one in doomed),
-            "removed": [one.info.process_id for one in removed],
-            "dry_run": dry_run,
-            **more,
-        }
-    )
-
-
 def _agreed(doomed: list[_Doomed]) -> bool:
     """Ask on a terminal.
 
@@ -250,17 +226,6 @@ def _agreed(doomed: list[_Doomed]) -> bool:
         return True
     say("Nothing was removed.")
     return False
-
-
-def _remove(client: Client, info: ProcessInfo) -> bool:
-    try:
-        client.remove(info.process_id)
-    except ProcessNotFound:
-        return True  # another client was faster
-    except OutliveError as error:
-        show_error(error, word=short_name(info.process_id))
-        return False
-    return True
 
 
 def _disk_bytes(folder: str) -> int:
