@@ -14,29 +14,6 @@ from outlive.core.errors import ConfigInvalid, InvalidRequest
 
 HOST, TOKEN_FILE, CA_FILE = "OUTLIVE_HOST", "OUTLIVE_TOKEN_FILE", "OUTLIVE_CA"
 _PATIENCE_S = 30.0
-_OF_THIS_MACHINE = frozenset(
-    {
-        "audit",
-        "backup",
-        "config",
-        "containers",
-        "doctor",
-        "down",
-        "install",
-        "keeper",
-        "mcp",
-        "policy",
-        "prune",
-        "restore",
-        "serve",
-        "service",
-        "stop-server",
-        "token",
-        "ui",
-        "uninstall",
-        "up",
-    }
-)
 
 
 def use_server(*, host: str | None, token_file: str | None, ca: str | None) -> None:
@@ -85,14 +62,13 @@ def a_client(
     return Client(url=url, token=_token(), ca_file=os.environ.get(CA_FILE) or None, patience_s=patience_s)
 
 
-def check_verb(verb: str) -> None:
+def check_verb(verb: str, *, is_local: bool) -> None:
     """Let a verb or a group pass that talks to a server; others work on files of this machine.
 
     Raises:
         InvalidRequest: It is one of these, and another server was asked for.
     """
-    url = far_url()
-    if url is not None and verb in _OF_THIS_MACHINE:
+    if is_local and (url := far_url()) is not None:
         text = f"`outlive {verb}` works on this machine only, and {url} was asked for."
         raise InvalidRequest("invalid_params", text, hint="Run it there, or leave out --host (OUTLIVE_HOST).")
 

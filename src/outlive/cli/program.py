@@ -23,12 +23,14 @@ Examples = Sequence[tuple[str, str]]  # what is typed, and a word or some about 
 class Verb(NamedTuple):
     """One verb: its name, the first paragraph of its help, and its action as "module:function"; a module that
     begins with a dot is below `outlive.cli`. `examples` are an extension's: `help.examples` has the core's.
+    `is_local`: it works on files of this machine, and is refused where another server was asked for.
     """
 
     name: str
     about: str
     where: str
     examples: Examples = ()
+    is_local: bool = False
 
     @property
     def action(self) -> Action[...]:
@@ -51,6 +53,7 @@ class Group(NamedTuple):
     about: str
     verbs: "Sequence[Verb | Group]"
     topics: Sequence[tuple[str, str]] = ()  # titles of a help page, and the names below each
+    is_local: bool = False  # as a verb
 
     def find(self, name: str) -> "Verb | Group | None":
         """Return the verb or group of that name."""
@@ -126,6 +129,7 @@ PROGRAM = Group(
             "prune",
             "Forget what has ended, by age, state, group or tag. What runs stays.",
             ".verbs.prune:prune",
+            is_local=True,
         ),
         Verb(
             "df",
@@ -148,31 +152,41 @@ PROGRAM = Group(
             "Print what makes a shell complete outlive's words.",
             ".machine.completion_scripts:completion",
         ),
-        Verb("serve", "Start the server. Ctrl-C stops the server, not the processes.", ".server.serve:serve"),
+        Verb(
+            "serve",
+            "Start the server. Ctrl-C stops the server, not the processes.",
+            ".server.serve:serve",
+            is_local=True,
+        ),
         Verb(
             "stop-server",
             "Stop the server, whatever has started it. What runs lives on.",
             ".server.keeper:stop_server",
+            is_local=True,
         ),
         Verb(
             "backup",
             "Write the state folder into one file, while everything runs.",
             ".operator.backup:backup",
+            is_local=True,
         ),
         Verb(
             "restore",
             "Put a backup into a state folder. Nothing is started by it.",
             ".operator.backup:restore",
+            is_local=True,
         ),
         Verb(
             "ui",
             "Open the page of your processes in a browser. It starts the server if there is none.",
             ".machine.ui:ui",
+            is_local=True,
         ),
         Verb(
             "doctor",
             "Show what this machine offers, and what is degraded. Of each, to what, and what to do about it.",
             ".machine.doctor:doctor",
+            is_local=True,
         ),
         Verb(
             "mcp",
@@ -181,6 +195,7 @@ PROGRAM = Group(
                 "is none."
             ),
             ".server.mcp:mcp",
+            is_local=True,
         ),
         Group(
             "keeper",
@@ -213,6 +228,7 @@ PROGRAM = Group(
                     ".server.keeper:run",
                 ),
             ),
+            is_local=True,
         ),
         Group(
             "config",
@@ -224,6 +240,7 @@ PROGRAM = Group(
                     ".operator.config:show_settings",
                 ),
             ),
+            is_local=True,
         ),
         Group(
             "policy",
@@ -244,6 +261,7 @@ PROGRAM = Group(
                     ".operator.standing_approvals:forget",
                 ),
             ),
+            is_local=True,
         ),
         Group(
             "service",
@@ -265,6 +283,7 @@ PROGRAM = Group(
                     ".machine.service:status",
                 ),
             ),
+            is_local=True,
         ),
         Group(
             "terminal",
@@ -308,6 +327,7 @@ PROGRAM = Group(
                     ".operator.token:revoke",
                 ),
             ),
+            is_local=True,
         ),
         Group(
             "audit",
@@ -323,6 +343,7 @@ PROGRAM = Group(
                     ".operator.audit:begin",
                 ),
             ),
+            is_local=True,
         ),
     ),
     (

@@ -94,7 +94,9 @@ def _run_verb(verb: Verb, path: str, words: Sequence[str]) -> int:
         if "://" in os.environ.get("OUTLIVE_HOST", ""):
             from outlive.cli.far import check_verb  # noqa: PLC0415 -- most calls are to this machine's server
 
-            check_verb(path.split()[1])
+            name = path.split()[1]
+            found = PROGRAM.find(name) or program().find(name)
+            check_verb(name, is_local=found is not None and found.is_local)
         # What was imported makes no garbage, and a short verb ends before there is any worth a look (`main`).
         gc.enable()
         return _call(action, given, path)

@@ -28,6 +28,7 @@ VERBS = {
                     (("outlive containers rm outlive-3f9a", "the next command makes one anew"),),
                 ),
             ),
+            is_local=True,
         ),
     )
 }

@@ -15,12 +15,14 @@ VERBS = {
                 ("outlive install claude-code", "its own shell tools stay; outlive's are beside them"),
                 ("outlive install --all --dry-run", "what would be written, for each host on this machine"),
             ),
+            is_local=True,
         ),
         Verb(
             "uninstall",
             "Take outlive out of an MCP host again. Everything else in its configuration stays.",
             "outlive.extensions.hosts.install:uninstall",
             (("outlive uninstall claude-code", ""),),
+            is_local=True,
         ),
     )
 }

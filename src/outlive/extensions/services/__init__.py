@@ -1,9 +1,9 @@
 """Services: processes that a project wants to run, kept running (docs/services.md).
 
 Of a server: `operations` are declared, `part` has them carried out by `services`; `stack_runner` does for one
-project what `machine` decides (pure), by `service_processes`, and `service_files` keeps it.
-Of the command line: `project_file` finds and reads what `services_file` understands (pure); `up` has the
-verbs that start and end services.
+project what `machine` decides (pure), by `service_processes` and `readiness`, and `service_files` keeps it.
+Of the command line: `project_file` finds and reads what `services_file`, `procfile` and `env_file`
+understand (pure); `up`, `down` and `restart` are verbs, `listing` is what `ps` says.
 """
 
 from outlive.cli.program import Verb
@@ -35,6 +35,7 @@ VERBS = {
                 ("outlive up -d --timeout 2m", "return when all are ready"),
                 ("outlive up -d web", "one of them, and what it waits for"),
             ),
+            is_local=True,
         ),
         Verb(
             "down",
@@ -44,6 +45,7 @@ VERBS = {
                 ("outlive down", "stop this project's services"),
                 ("outlive down --kill web", "one, at once"),
             ),
+            is_local=True,
         ),
     )
 }
