@@ -4,12 +4,12 @@ Pure but for `shown_table`, which asks what stdout is.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from outlive.cli.columns import shortened, table
 from outlive.cli.output import Line, plain, terminal_width
-from outlive.client.results import ProcessInfo, ServiceInfo
+from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
 from outlive.core.lifecycle import signal_name
 from outlive.core.location import ANY, LOCAL
@@ -31,12 +31,13 @@ _CAUSES = {
 _OWN_FAULTS = frozenset({"ABRT", "BUS", "FPE", "ILL", "SEGV", "SYS", "TRAP", "XCPU", "XFSZ"})
 
 
-def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -> list[tuple[str, ...]]:
+def process_rows(
+    infos: Sequence[ProcessInfo], *, now: datetime, project: str, more: Mapping[str, str]
+) -> list[tuple[str, ...]]:
     """Return the head and a row for each process.
 
-    Those of `project` without a name are called by their short ids here.
-
-    Where they run is a column once one of them runs elsewhere.
+    Those of `project` without a name are called by their short ids here. Where they run is a column once one
+    of them runs elsewhere. `more` has what stands behind the states of those that live, by their ids.
     """
     is_spread = any(info.location is not None for info in infos)
     return [
@@ -45,7 +46,7 @@ def process_rows(infos: Sequence[ProcessInfo], *, now: datetime, project: str) -
             (
                 short_name(info.process_id),
                 info.name or ((info.short_id or "") if info.project == project else ""),
-                outcome(info),
+                outcome(info) + (more.get(info.process_id, "") if info.ended_at is None else ""),
                 "" if info.pid is None else str(info.pid),
                 age(info.created_at, now),
                 _running_time(info, now),
@@ -227,41 +228,3 @@ def shown_span(seconds: float) -> str:
 
 def _moment(moment: datetime | None) -> str | None:
     return None if moment is None else moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
-
-
-def service_sentence(
-    one: ServiceInfo, others: Mapping[str, ServiceInfo], *, now: datetime | None = None
-) -> str:
-    """Return what a service does, in some words."""
-    match one.state:
-        case "backing_off":
-            left_s = 0.0 if one.until is None else (one.until - (now or datetime.now(UTC))).total_seconds()
-            return (
-                f"{_service_end(one)}; starts again in {max(0.0, left_s):.1f} s (restart {one.restarts + 1})"
-            )
-        case "failed":
-            has_end = one.exit_code is not None or one.exit_signal is not None
-            return f"failed ({_service_end(one)})" if has_end else f"failed: {_service_end(one)}"
-        case "done":
-            return "finished"
-        case "waiting":
-            late = [name for name in one.after if name in others and not _is_there(others[name])]
-            return f"waits for {', '.join(late)}" + (", in vain" if one.is_blocked else "")
-        case "running":
-            return "runs, and is not ready yet"
-        case "ready":
-            return "is ready" + (f" (restarts: {one.restarts})" if one.restarts else "")
-        case state:
-            return state
-
-
-def _is_there(one: ServiceInfo) -> bool:
-    return one.state in {"ready", "done"}
-
-
-def _service_end(one: ServiceInfo) -> str:
-    if one.exit_code is not None:
-        return f"exit {one.exit_code}"
-    if one.exit_signal is not None:
-        return short_signal(one.exit_signal)
-    return (one.error or "it ended").rstrip(".")

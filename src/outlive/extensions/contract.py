@@ -31,8 +31,8 @@ class Extension(NamedTuple):
         server: A class derived from `ServerPart`.
         logs: Shows what `outlive logs` without a name is about in this folder: takes its `LogView` and
             `ServerFlags`, returns the exit code, or None if it is about nothing of the extension's.
-        variables: How the variables of the server's environment begin that are its own, or its library's: no
-            command gets them.
+        listed: Says what `outlive ps` shows beside processes: takes a `Client` and this folder's project,
+            returns words behind states, by the processes' ids, and sentences.
         checks: A function that returns lines of `outlive doctor` (`cli.machine.probes.ProbeResult`).
         verbs: Verbs and groups of the command line (`cli.program`), by their title on the help page.
     """
@@ -43,6 +43,7 @@ class Extension(NamedTuple):
     server: str = ""
     variables: tuple[str, ...] = ()
     logs: str = ""
+    listed: str = ""
     checks: str = ""
     verbs: str = ""
 
@@ -88,6 +89,7 @@ OWN = (
         operations=f"{_HERE}.services.operations:OPERATIONS",
         server=f"{_HERE}.services.part:ServicesPart",
         logs=f"{_HERE}.services.project_file:project_logs",
+        listed=f"{_HERE}.services.service_words:listed",
         verbs=f"{_HERE}.services:VERBS",
     ),
 )

@@ -3,7 +3,7 @@
 Of a server: `operations` are declared, `part` has them carried out by `services`; `stack_runner` does for one
 project what `machine` decides (pure), by `service_processes` and `readiness`, and `service_files` keeps it.
 Of the command line: `project_file` finds and reads what `services_file`, `procfile` and `env_file`
-understand (pure); `up`, `down` and `restart` are verbs, `listing` is what `ps` says.
+understand (pure); `up`, `down` and `restart` are verbs, `service_words` is what `ps` says.
 """
 
 from outlive.cli.program import Verb

@@ -19,9 +19,9 @@ from outlive.cli.logs.log_view import CUT, LogShower, LogView, joined
 from outlive.cli.moments import parse_since
 from outlive.cli.output import Painted, Piece, deliver_lines, plain, say
 from outlive.cli.parameters import UsageError
-from outlive.cli.tables import service_sentence
 from outlive.client import BEGINNING, Client, Cursor, OutliveError, Output, ServiceInfo, StackInfo
 from outlive.core.layout import Layout
+from outlive.extensions.services.service_words import service_sentence
 from outlive.extensions.services.settlement import until_settled
 from outlive.store.end_sentences import loss_sentence
 from outlive.store.search.log_lines import LogLine

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from outlive.cli.output import say, show, show_json
 from outlive.cli.processes import plain_fields
 from outlive.cli.progress import progress
-from outlive.cli.tables import service_sentence
 from outlive.client import Client, ServiceInfo, StackInfo
+from outlive.extensions.services.service_words import service_sentence
 
 _STILL_WAITING = 124  # as timeout(1) says that the time is up
 _FAILED = 1
