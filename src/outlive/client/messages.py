@@ -30,7 +30,6 @@ from outlive.client.results import (
 from outlive.core.cursor import Cursor
 from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
-from outlive.core.identity import ProcessId
 from outlive.core.values import MISSING, dataclass, fields
 
 # Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server
@@ -203,35 +202,21 @@ def _check_protocol(greeting: _Object) -> None:
 
 
 def _read_completion(params: _Object) -> Completion:
-    exit_code, exit_signal = _read_end(params["exit_code"])
-    cursor = Cursor.parse(params["cursor"])
-    return Completion(
-        exit_code=exit_code,
-        exit_signal=exit_signal,
-        error=params["error"],
-        cursor=cursor,
-        output_lost=params.get("output_lost", False),
-    )
+    return _read(Completion, params, **_end_of(params))
 
 
 def _read_event(params: _Object) -> ProcessEvent:
-    process_id, process = params["process_id"], params["process"]
-    return ProcessEvent(
-        event=params["event"],
-        at=datetime.fromisoformat(params["at"]),
-        process_id=None if process_id is None else ProcessId(process_id),
-        info=None if process is None else read_info(process),
-        reason=params["reason"],
-        missed=params["missed"],
-        node=params["node"],
-    )
+    process = params["process"]
+    info = None if process is None else read_info(process)
+    return _read(ProcessEvent, params, at=datetime.fromisoformat(params["at"]), info=info)
 
 
-def _read_end(code: int | None) -> tuple[int | None, int | None]:
+def _end_of(view: _Object) -> dict[str, int | None]:
     """Return exit code and signal from the wire's one number (promise S0.9)."""
-    if code is None:
-        return None, None
-    return (code, None) if code >= 0 else (None, -code)
+    code: int | None = view["exit_code"]
+    if code is None or code >= 0:
+        return {"exit_code": code, "exit_signal": None}
+    return {"exit_code": None, "exit_signal": -code}
 
 
 def read_error(error: _Object) -> OutliveError:
@@ -300,13 +285,11 @@ def _members_of(kind: Hashable) -> tuple[tuple[str, str, Callable[[Any], object]
 
 def read_info(view: _Object) -> ProcessInfo:
     """Return a process as `get`, `list` and `wait` show it."""
-    exit_code, exit_signal = _read_end(view["exit_code"])
     stats = view.get("stats")
     return _read(
         ProcessInfo,
         view,
-        exit_code=exit_code,
-        exit_signal=exit_signal,
+        **_end_of(view),
         is_closed=view["streams"] == "closed",
         profile=view["sandbox"]["profile"],
         features=tuple(view["sandbox"]["features"]),
@@ -331,14 +314,13 @@ def read_found(result: _Object) -> FoundLines:
 def read_stacks(result: _Object) -> list[StackInfo]:
     """Return services as every method about them answers."""
     return [
-        _read(StackInfo, stack, services=tuple(_read_service(one) for one in stack["services"]))
+        _read(
+            StackInfo,
+            stack,
+            services=tuple(_read(ServiceInfo, one, **_end_of(one)) for one in stack["services"]),
+        )
         for stack in result["stacks"]
     ]
-
-
-def _read_service(view: _Object) -> ServiceInfo:
-    exit_code, exit_signal = _read_end(view["exit_code"])
-    return _read(ServiceInfo, view, exit_code=exit_code, exit_signal=exit_signal)
 
 
 def read_page(result: _Object, cursor: Cursor) -> Page:

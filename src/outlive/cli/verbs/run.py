@@ -277,16 +277,19 @@ def _descriptors() -> Descriptors:
     )
 
 
+def _is_program(word: str) -> bool:
+    import shutil  # noqa: PLC0415 -- start-up time: only a word of another program's asks
+
+    return shutil.which(word) is not None
+
+
 def _known(word: str, server: ServerFlags) -> int | None:
     """Start again what a word names that is no program, as `start web` of other programs means; None: it
     names nothing.
     """
-    # Start-up time: a program's name is the usual case.
-    import shutil  # noqa: PLC0415
-
-    if shutil.which(word) is not None:
+    if _is_program(word):
         return None
-    from outlive.cli.verbs.rerun import start_again  # noqa: PLC0415
+    from outlive.cli.verbs.rerun import start_again  # noqa: PLC0415 -- as above
 
     return start_again(word, server)
 
@@ -297,9 +300,7 @@ def _check_inside(word: str, server: ServerFlags) -> None:
     Raises:
         InvalidRequest: It names a process.
     """
-    import shutil  # noqa: PLC0415 -- as above
-
-    if shutil.which(word) is not None:
+    if _is_program(word):
         return
     with a_client(server.state_dir, no_start=True, say=say_nothing) as client:
         try:
