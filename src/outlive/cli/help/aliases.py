@@ -13,59 +13,35 @@ import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-# An alias -> the words that it stands for. What follows the alias follows them.
+# What outlive calls it, and what others do; what follows an alias follows these words.
+_ALIASES = {
+    "ps --json": "jlist",
+    "attach": "a attach-session connect fg foreground",
+    "run --detach --known": "add start",
+    "resume": "bg background continue unpause",
+    "logs": "capture-pane log",
+    "completion": "completions",
+    "rm": "del delete remove",
+    "inspect": "describe has-session info show",
+    "df": "du usage",
+    "run --inside": "exec",
+    "logs --follow": "follow tail",
+    "ps": "get jobs list list-sessions list-units ls status",
+    "ps --all": "history",
+    "stop": "kill-session",
+    "stats": "monit top",
+    "run": "new new-session",
+    "run --detach": "nohup",
+    "ui": "open",
+    "rename": "rename-session",
+    "signal": "sendSignal",
+    "send": "send-keys",
+    "cp": "copy scp",
+    "pause": "suspend",
+    "restart": "try-restart",
+}
 ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "a": ("attach",),
-        "add": ("run", "--detach", "--known"),
-        "attach-session": ("attach",),
-        "bg": ("resume",),
-        "background": ("resume",),
-        "capture-pane": ("logs",),
-        "completions": ("completion",),
-        "connect": ("attach",),
-        "continue": ("resume",),
-        "del": ("rm",),
-        "delete": ("rm",),
-        "describe": ("inspect",),
-        "du": ("df",),
-        "exec": ("run", "--inside"),
-        "fg": ("attach",),
-        "foreground": ("attach",),
-        "follow": ("logs", "--follow"),
-        "get": ("ps",),
-        "has-session": ("inspect",),
-        "history": ("ps", "--all"),
-        "info": ("inspect",),
-        "jobs": ("ps",),
-        "jlist": ("ps", "--json"),
-        "kill-session": ("stop",),
-        "list": ("ps",),
-        "list-sessions": ("ps",),
-        "list-units": ("ps",),
-        "log": ("logs",),
-        "ls": ("ps",),
-        "monit": ("stats",),
-        "new": ("run",),
-        "new-session": ("run",),
-        "nohup": ("run", "--detach"),
-        "open": ("ui",),
-        "remove": ("rm",),
-        "rename-session": ("rename",),
-        "sendSignal": ("signal",),
-        "send-keys": ("send",),
-        "copy": ("cp",),
-        "scp": ("cp",),
-        "show": ("inspect",),
-        "start": ("run", "--detach", "--known"),
-        "status": ("ps",),
-        "suspend": ("pause",),
-        "tail": ("logs", "--follow"),
-        "top": ("stats",),
-        "try-restart": ("restart",),
-        "usage": ("df",),
-        "unpause": ("resume",),
-    }
+    {alias: tuple(ours.split()) for ours, theirs in _ALIASES.items() for alias in theirs.split()}
 )
 # Words of docker, kubectl and process-compose for what outlive has one kind of: left out before and behind a
 # verb.
@@ -83,213 +59,128 @@ _OF_ONE = MappingProxyType({"status": ("inspect",)})
 # services.
 _ALONE = MappingProxyType({"info": ("doctor",), "start": ("up",)})
 
-# A word that is no verb -> what does what it means. Whole sentences, shown behind "No such command".
+_OF_DOCKER = (
+    "outlive makes no images, Docker does: `docker {line}`. `outlive run --backend docker --image IMAGE -- "
+    "PROGRAM` runs in one that Docker has."
+)
+# Words that are no verbs -> what does what they mean. Whole sentences, shown behind "No such command".
+_SUGGESTIONS = {
+    "save dump resurrect startup unstartup enable disable daemon-reload": (
+        "Nothing has to be saved: processes outlive terminal, client and server. `outlive service install` "
+        "starts the server at every boot."
+    ),
+    "build builder buildx pull push images image commit load import": _OF_DOCKER,
+    "volume network login logout manifest swarm": _OF_DOCKER,
+    "apply compose startorrestart startorreload startorgracefulreload": (
+        "`outlive up -d` starts the services that a project's outlive.processes.toml or Procfile declares "
+        "(docs/services.md)."
+    ),
+    "detach detach-client disown": (
+        "Type ctrl-p ctrl-q in it (`--detach-keys`); `outlive run -d -- PROGRAM` begins detached."
+    ),
+    "update edit set rollout respawn-pane patch": (
+        "A process keeps its command: `outlive restart ID` runs it again, `outlive run --name NAME --replace "
+        "-- PROGRAM` puts another in its place."
+    ),
+    "group groups parallel": (
+        "`outlive ps --group NAME` lists a group; its first process makes it: `outlive run -d --group NAME "
+        "--group-limit COUNT -- PROGRAM`."
+    ),
+    "shell sh bash zsh console": (
+        "`outlive terminal new` opens a shell that stays; `outlive run -t -- bash` one for a program."
+    ),
+    "split-window new-window neww splitw select-window list-windows select-pane windows": (
+        "outlive draws no windows: `outlive terminal new` opens a shell that stays, `outlive attach ID` "
+        "shows one process."
+    ),
+    "port ports port-forward expose": (
+        "A process listens on this machine's own ports: `outlive stats ID` shows which."
+    ),
+    "clean flush system reset": (
+        "`outlive df` shows what takes the disk, `outlive prune --dry-run` what has ended and would be "
+        "forgotten."
+    ),
+    "kill-server shutdown poweroff daemon quit exit": (
+        "The server ends by `outlive stop-server`, and nothing that runs ends with it; `outlive keeper "
+        "status` shows what lives."
+    ),
+    "login-server auth whoami": (
+        "`outlive token list` shows which callers are let in, `docs/access.md` says how."
+    ),
+    "configure settings env source-file source": (
+        "`outlive config show` shows every setting; `outlive inspect ID` what a process was started with."
+    ),
+    "diff": (
+        "`outlive inspect ID` shows what a process was started with, `outlive events` what changes from now "
+        "on."
+    ),
+    "after": "`outlive wait ID && outlive run -- PROGRAM` runs one after another.",
+    "enqueue": (
+        "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` runs so many at once; the others wait "
+        "in line."
+    ),
+    "stash": (
+        "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` lets commands wait for their turn."
+    ),
+    "cron at schedule list-timers": (
+        "`outlive run -d -- PROGRAM` starts it now; cron(8) or a systemd timer can call that."
+    ),
+    "check": (
+        "`outlive up --dry-run` reads a project's services, `outlive doctor` this machine, `outlive policy "
+        "check` what the rules say of a command."
+    ),
+    "export": "`outlive service install` writes the units of systemd for the server.",
+    "create init ecosystem generate": (
+        "`outlive run -d --name NAME -- PROGRAM` starts a process; a project's services stand in "
+        "outlive.processes.toml, as docs/services.md shows, and `outlive up` starts them."
+    ),
+    "reload force-reload try-reload-or-restart": (
+        "`outlive signal HUP ID` has a process read its settings anew, `outlive restart ID` runs it again."
+    ),
+    "trigger dispatch": (
+        "`outlive send ID TEXT` types into a process, `outlive signal USR1 ID` sends it a signal."
+    ),
+    "scale": "`outlive rerun ID` runs a process's command once more, beside it.",
+    "deploy": (
+        "`outlive cp FOLDER NODE:FOLDER` copies to another machine, `outlive run --backend NODE -- PROGRAM` "
+        "runs there (docs/fleet.md)."
+    ),
+    "checkpoint": "No state is saved: `outlive pause ID` stops a process until `outlive resume ID`.",
+    "profile:mem profile:cpu heapdump": (
+        "`outlive keeper status` shows the pids of outlive's own, `outlive stats` what processes use."
+    ),
+    "pid id getpid": "`outlive ps NAME` shows id and pid, `outlive inspect NAME` all of it.",
+    "list-sockets netstat": "`outlive stats` shows the ports on which each process listens.",
+    "list-automounts list-mounts list-paths list-devices list-unit-files list-jobs": (
+        "outlive has processes, which `outlive ps -a` lists; units are systemd's: `systemctl {line}`."
+    ),
+    "list-dependencies": (
+        "A service waits for what its `after` in outlive.processes.toml names: `outlive up -d NAME` starts "
+        "them all."
+    ),
+    "bind-key bind unbind-key list-keys": (
+        "The keys that leave a process are `outlive attach --detach-keys KEYS ID`; there are no others."
+    ),
+    "grep": "`outlive search TEXT` finds a text in all output, `outlive search TEXT ID` in one's.",
+    "web dashboard browser": "`outlive ui` opens the page of your processes in a browser.",
+    "update-self upgrade": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
+    "is-active": (
+        "`outlive ps NAME` shows it; `outlive wait --timeout 0 NAME` says by its exit code whether it runs "
+        "(124)."
+    ),
+    "ping health cluster-info": "`outlive doctor` shows whether all is well here.",
+    "mask unmask reset-failed is-failed is-enabled": (
+        "Processes are no units: `outlive ps -a` shows how each has ended, `outlive service status` the "
+        "server's own units."
+    ),
+    "journalctl journal": "`outlive logs NAME` prints a process's output, `-f` goes on.",
+    "format-status prettylist": "`outlive ps --json` answers for programs.",
+    "label": "`outlive tag ID NAME=VALUE` gives a process a label.",
+    "switch": "Waiting commands keep their order: `outlive ps` shows it.",
+    "man": "`outlive help VERB` shows a verb.",
+}
 SUGGESTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys(
-            ("save", "dump", "resurrect", "startup", "unstartup", "enable", "disable", "daemon-reload"),
-            (
-                "Nothing has to be saved: processes outlive terminal, client and server. `outlive service "
-                "install` starts the server at every boot."
-            ),
-        ),
-        **dict.fromkeys(
-            (
-                *(
-                    "build",
-                    "builder",
-                    "buildx",
-                    "pull",
-                    "push",
-                    "images",
-                    "image",
-                    "commit",
-                    "load",
-                    "import",
-                ),
-                *("volume", "network", "login", "logout", "manifest", "swarm"),
-            ),
-            (
-                "outlive makes no images, Docker does: `docker {line}`. `outlive run --backend docker "
-                "--image IMAGE -- PROGRAM` runs in one that Docker has."
-            ),
-        ),
-        **dict.fromkeys(
-            ("apply", "compose", "startorrestart", "startorreload", "startorgracefulreload"),
-            (
-                "`outlive up -d` starts the services that a project's outlive.processes.toml or Procfile "
-                "declares (docs/services.md)."
-            ),
-        ),
-        **dict.fromkeys(
-            ("detach", "detach-client", "disown"),
-            "Type ctrl-p ctrl-q in it (`--detach-keys`); `outlive run -d -- PROGRAM` begins detached.",
-        ),
-        **dict.fromkeys(
-            (
-                "update",
-                "edit",
-                "set",
-                "rollout",
-                "respawn-pane",
-                "patch",
-            ),
-            (
-                "A process keeps its command: `outlive restart ID` runs it again, `outlive run --name NAME "
-                "--replace -- PROGRAM` puts another in its place."
-            ),
-        ),
-        **dict.fromkeys(
-            ("group", "groups", "parallel"),
-            (
-                "`outlive ps --group NAME` lists a group; its first process makes it: `outlive run -d "
-                "--group NAME --group-limit COUNT -- PROGRAM`."
-            ),
-        ),
-        **dict.fromkeys(
-            ("shell", "sh", "bash", "zsh", "console"),
-            "`outlive terminal new` opens a shell that stays; `outlive run -t -- bash` one for a program.",
-        ),
-        **dict.fromkeys(
-            (
-                "split-window",
-                "new-window",
-                "neww",
-                "splitw",
-                "select-window",
-                "list-windows",
-                "select-pane",
-                "windows",
-            ),
-            (
-                "outlive draws no windows: `outlive terminal new` opens a shell that stays, `outlive attach "
-                "ID` shows one process."
-            ),
-        ),
-        **dict.fromkeys(
-            ("port", "ports", "port-forward", "expose"),
-            "A process listens on this machine's own ports: `outlive stats ID` shows which.",
-        ),
-        **dict.fromkeys(
-            ("clean", "flush", "system", "reset"),
-            (
-                "`outlive df` shows what takes the disk, `outlive prune --dry-run` what has ended and would "
-                "be forgotten."
-            ),
-        ),
-        **dict.fromkeys(
-            ("kill-server", "shutdown", "poweroff", "daemon", "quit", "exit"),
-            (
-                "The server ends by `outlive stop-server`, and nothing that runs ends with it; `outlive "
-                "keeper status` shows what lives."
-            ),
-        ),
-        **dict.fromkeys(
-            ("login-server", "auth", "whoami"),
-            "`outlive token list` shows which callers are let in, `docs/access.md` says how.",
-        ),
-        **dict.fromkeys(
-            ("configure", "settings", "env", "source-file", "source"),
-            (
-                "`outlive config show` shows every setting; `outlive inspect ID` what a process was started "
-                "with."
-            ),
-        ),
-        "diff": (
-            "`outlive inspect ID` shows what a process was started with, `outlive events` what "
-            "changes from now on."
-        ),
-        "after": "`outlive wait ID && outlive run -- PROGRAM` runs one after another.",
-        "enqueue": (
-            "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` runs so many at once; the "
-            "others wait in line."
-        ),
-        "stash": (
-            "`outlive run -d --group NAME --group-limit COUNT -- PROGRAM` lets commands wait for their turn."
-        ),
-        **dict.fromkeys(
-            ("cron", "at", "schedule", "list-timers"),
-            "`outlive run -d -- PROGRAM` starts it now; cron(8) or a systemd timer can call that.",
-        ),
-        "check": (
-            "`outlive up --dry-run` reads a project's services, `outlive doctor` this machine, `outlive "
-            "policy check` what the rules say of a command."
-        ),
-        "export": "`outlive service install` writes the units of systemd for the server.",
-        **dict.fromkeys(
-            ("create", "init", "ecosystem", "generate"),
-            (
-                "`outlive run -d --name NAME -- PROGRAM` starts a process; a project's services stand in "
-                "outlive.processes.toml, as docs/services.md shows, and `outlive up` starts them."
-            ),
-        ),
-        **dict.fromkeys(
-            ("reload", "force-reload", "try-reload-or-restart"),
-            (
-                "`outlive signal HUP ID` has a process read its settings anew, `outlive restart ID` runs it "
-                "again."
-            ),
-        ),
-        **dict.fromkeys(
-            ("trigger", "dispatch"),
-            "`outlive send ID TEXT` types into a process, `outlive signal USR1 ID` sends it a signal.",
-        ),
-        "scale": "`outlive rerun ID` runs a process's command once more, beside it.",
-        "deploy": (
-            "`outlive cp FOLDER NODE:FOLDER` copies to another machine, `outlive run --backend NODE -- "
-            "PROGRAM` runs there (docs/fleet.md)."
-        ),
-        "checkpoint": "No state is saved: `outlive pause ID` stops a process until `outlive resume ID`.",
-        **dict.fromkeys(
-            ("profile:mem", "profile:cpu", "heapdump"),
-            "`outlive keeper status` shows the pids of outlive's own, `outlive stats` what processes use.",
-        ),
-        **dict.fromkeys(
-            ("pid", "id", "getpid"), "`outlive ps NAME` shows id and pid, `outlive inspect NAME` all of it."
-        ),
-        **dict.fromkeys(
-            ("list-sockets", "netstat"), "`outlive stats` shows the ports on which each process listens."
-        ),
-        **dict.fromkeys(
-            ("list-automounts", "list-mounts", "list-paths", "list-devices", "list-unit-files", "list-jobs"),
-            "outlive has processes, which `outlive ps -a` lists; units are systemd's: `systemctl {line}`.",
-        ),
-        "list-dependencies": (
-            "A service waits for what its `after` in outlive.processes.toml names: `outlive up -d NAME` "
-            "starts them all."
-        ),
-        **dict.fromkeys(
-            ("bind-key", "bind", "unbind-key", "list-keys"),
-            "The keys that leave a process are `outlive attach --detach-keys KEYS ID`; there are no others.",
-        ),
-        "grep": "`outlive search TEXT` finds a text in all output, `outlive search TEXT ID` in one's.",
-        **dict.fromkeys(
-            ("web", "dashboard", "browser"), "`outlive ui` opens the page of your processes in a browser."
-        ),
-        "update-self": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
-        "upgrade": "Install the newer version, then `outlive keeper upgrade`: every process goes on.",
-        "is-active": (
-            "`outlive ps NAME` shows it; `outlive wait --timeout 0 NAME` says by its exit code "
-            "whether it runs (124)."
-        ),
-        **dict.fromkeys(
-            ("ping", "health", "cluster-info"), "`outlive doctor` shows whether all is well here."
-        ),
-        **dict.fromkeys(
-            ("mask", "unmask", "reset-failed", "is-failed", "is-enabled"),
-            (
-                "Processes are no units: `outlive ps -a` shows how each has ended, `outlive service status` "
-                "the server's own units."
-            ),
-        ),
-        **dict.fromkeys(
-            ("journalctl", "journal"), "`outlive logs NAME` prints a process's output, `-f` goes on."
-        ),
-        **dict.fromkeys(("format-status", "prettylist"), "`outlive ps --json` answers for programs."),
-        "label": "`outlive tag ID NAME=VALUE` gives a process a label.",
-        "switch": "Waiting commands keep their order: `outlive ps` shows it.",
-        "man": "`outlive help VERB` shows a verb.",
-    }
+    {word: said for words, said in _SUGGESTIONS.items() for word in words.split()}
 )
 _SERVICES_ELSEWHERE = "`outlive up -f FILE` starts the services that a file declares."
 _ENVIRONMENT_FILE = "`set -a; . FILE; set +a` in your shell: a command gets your whole environment."
@@ -301,106 +192,89 @@ _FILTERS = "`--group NAME` and `--tag NAME=VALUE` choose, and names do."
 _FOR_PROGRAMS = "`--json` answers for programs."
 # A verb ("" is the program itself, before any verb) -> a flag of other programs that it lacks -> what does
 # what it means.
+_FLAGS = {
+    "": {
+        "-2 -8 -T": _KIND_OF_TERMINAL,
+        "-C -CC": "`outlive ps --json` and `outlive events --json` are for programs.",
+        "-D": "`outlive serve` is the server in the foreground.",
+        "-l": "`outlive run -t -- bash -l` is a login shell.",
+        "-N": "`--no-start` behind a verb starts no server: `outlive ps --no-start`.",
+        "-u": "Text passes as it is: `LANG=C.UTF-8 outlive run -t -- PROGRAM`.",
+        "-v --verbose --debug": "`outlive serve --log-level debug` says more.",
+        "-f --config": "`outlive config show --origin` shows each setting and the file in which it stands.",
+        "-L -S --context": _OTHER_SERVER,
+        "-H": "`outlive --host URL ps` asks another machine's server.",
+        "-X": "`outlive send NAME TEXT` types into a process, `outlive stop NAME` ends it.",
+        "-d --daemon": "`outlive run -d -- PROGRAM` begins in the background.",
+    },
+    "run": {
+        "-p --publish --expose": "A process listens on this machine's own ports: nothing is published.",
+        "-v --volume --mount": (
+            "A process has this machine's files: nothing is mounted (containers: docs/docker.md)."
+        ),
+        "--network --net --link": "`--profile offline` takes the network away; else it has this machine's.",
+        "--restart --max-restarts --watch": (
+            'A service is started again by itself, with restart = "always" in outlive.processes.toml '
+            "(docs/services.md); anything else by `outlive restart ID`."
+        ),
+        "--env-file": _ENVIRONMENT_FILE,
+        "--user -u": "A command runs as the server's user: `sudo -u USER` before the program.",
+        "--memory -m --cpus": "`--limit memory=2G`, `--limit cpus=1.5` bound it.",
+        "-f --file --filename": _SERVICES_ELSEWHERE,
+        "--delay --after": "`outlive wait ID && outlive run -- PROGRAM` runs one after another.",
+    },
+    "up": {
+        "-e --env --env-file": (
+            "A Procfile's services get `.env`, which lies beside it; others what `env_file` in "
+            "outlive.processes.toml names."
+        ),
+        "-m --formation --concurrency --scale": (
+            "A service runs once: give each a line (web1, web2); `outlive up web1` starts one."
+        ),
+        "-p --port": "`PORT=5000 outlive up` gives the first port.",
+        "-t": "`grace` of a service in outlive.processes.toml is its time between TERM and KILL.",
+    },
+    "ps": {
+        "--filter --selector": _FILTERS,
+        "-f": (
+            "`outlive inspect ID` shows a command whole. `--group NAME` and `--tag NAME=VALUE` choose, and "
+            "names do."
+        ),
+        "--format -o --output": _FOR_PROGRAMS,
+        "-l --latest": "`-n 1` shows the newest; @last names it.",
+        "--no-trunc": "`outlive inspect ID` shows a command whole.",
+        "-w --watch": "`outlive stats` shows it anew each second.",
+    },
+    "inspect": {
+        "-f --format -o --output": (
+            "`outlive inspect --json ID` answers for programs: pipe it to `jq .processes[0].state`."
+        ),
+    },
+    "logs": {
+        "-p --previous": (
+            "Each run has its own output: `outlive ps -a` lists them, `outlive logs ID` prints one."
+        ),
+        "-u --unit": "The name alone is enough: `outlive logs NAME`.",
+        "--stderr --err": "`outlive logs --stream stderr ID` prints stderr alone.",
+        "--stdout --out": "`outlive logs --stream stdout ID` prints stdout alone.",
+    },
+    "serve": {
+        "-d --detach --daemon --background": (
+            "`outlive service install` has systemd run it; without, `outlive ps` starts one that stays, as "
+            "every verb does where none runs."
+        ),
+    },
+    "attach": {
+        "-i -it --stdin": "Your keys go to it anyway; `--read-only` looks on.",
+    },
+    "stop": {
+        "-f --force": "`--grace 0` leaves it no time.",
+    },
+}
 FLAGS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
-        "": {
-            **dict.fromkeys(("-2", "-8", "-T"), _KIND_OF_TERMINAL),
-            **dict.fromkeys(
-                ("-C", "-CC"), "`outlive ps --json` and `outlive events --json` are for programs."
-            ),
-            "-D": "`outlive serve` is the server in the foreground.",
-            "-l": "`outlive run -t -- bash -l` is a login shell.",
-            "-N": "`--no-start` behind a verb starts no server: `outlive ps --no-start`.",
-            "-u": "Text passes as it is: `LANG=C.UTF-8 outlive run -t -- PROGRAM`.",
-            **dict.fromkeys(("-v", "--verbose", "--debug"), "`outlive serve --log-level debug` says more."),
-            **dict.fromkeys(
-                ("-f", "--config"),
-                "`outlive config show --origin` shows each setting and the file in which it stands.",
-            ),
-            **dict.fromkeys(("-L", "-S", "--context"), _OTHER_SERVER),
-            "-H": "`outlive --host URL ps` asks another machine's server.",
-            "-X": "`outlive send NAME TEXT` types into a process, `outlive stop NAME` ends it.",
-            **dict.fromkeys(("-d", "--daemon"), "`outlive run -d -- PROGRAM` begins in the background."),
-        },
-        "run": {
-            **dict.fromkeys(
-                ("-p", "--publish", "--expose"),
-                "A process listens on this machine's own ports: nothing is published.",
-            ),
-            **dict.fromkeys(
-                ("-v", "--volume", "--mount"),
-                "A process has this machine's files: nothing is mounted (containers: docs/docker.md).",
-            ),
-            **dict.fromkeys(
-                ("--network", "--net", "--link"),
-                "`--profile offline` takes the network away; else it has this machine's.",
-            ),
-            **dict.fromkeys(
-                ("--restart", "--max-restarts", "--watch"),
-                (
-                    'A service is started again by itself, with restart = "always" in outlive.processes.toml '
-                    "(docs/services.md); anything else by `outlive restart ID`."
-                ),
-            ),
-            "--env-file": _ENVIRONMENT_FILE,
-            **dict.fromkeys(
-                ("--user", "-u"), "A command runs as the server's user: `sudo -u USER` before the program."
-            ),
-            **dict.fromkeys(
-                ("--memory", "-m", "--cpus"), "`--limit memory=2G`, `--limit cpus=1.5` bound it."
-            ),
-            **dict.fromkeys(("-f", "--file", "--filename"), _SERVICES_ELSEWHERE),
-            **dict.fromkeys(
-                ("--delay", "--after"), "`outlive wait ID && outlive run -- PROGRAM` runs one after another."
-            ),
-        },
-        "up": {
-            **dict.fromkeys(
-                ("-e", "--env", "--env-file"),
-                (
-                    "A Procfile's services get `.env`, which lies beside it; others what `env_file` in "
-                    "outlive.processes.toml names."
-                ),
-            ),
-            **dict.fromkeys(
-                ("-m", "--formation", "--concurrency", "--scale"),
-                "A service runs once: give each a line (web1, web2); `outlive up web1` starts one.",
-            ),
-            **dict.fromkeys(("-p", "--port"), "`PORT=5000 outlive up` gives the first port."),
-            "-t": "`grace` of a service in outlive.processes.toml is its time between TERM and KILL.",
-        },
-        "ps": {
-            **dict.fromkeys(("--filter", "--selector"), _FILTERS),
-            "-f": f"`outlive inspect ID` shows a command whole. {_FILTERS}",
-            **dict.fromkeys(("--format", "-o", "--output"), _FOR_PROGRAMS),
-            **dict.fromkeys(("-l", "--latest"), "`-n 1` shows the newest; @last names it."),
-            "--no-trunc": "`outlive inspect ID` shows a command whole.",
-            **dict.fromkeys(("-w", "--watch"), "`outlive stats` shows it anew each second."),
-        },
-        "inspect": dict.fromkeys(
-            ("-f", "--format", "-o", "--output"),
-            "`outlive inspect --json ID` answers for programs: pipe it to `jq .processes[0].state`.",
-        ),
-        "logs": {
-            **dict.fromkeys(
-                ("-p", "--previous"),
-                "Each run has its own output: `outlive ps -a` lists them, `outlive logs ID` prints one.",
-            ),
-            **dict.fromkeys(("-u", "--unit"), "The name alone is enough: `outlive logs NAME`."),
-            **dict.fromkeys(("--stderr", "--err"), "`outlive logs --stream stderr ID` prints stderr alone."),
-            **dict.fromkeys(("--stdout", "--out"), "`outlive logs --stream stdout ID` prints stdout alone."),
-        },
-        "serve": dict.fromkeys(
-            ("-d", "--detach", "--daemon", "--background"),
-            (
-                "`outlive service install` has systemd run it; without, `outlive ps` starts one that stays, "
-                "as every verb does where none runs."
-            ),
-        ),
-        "attach": dict.fromkeys(
-            ("-i", "-it", "--stdin"), "Your keys go to it anyway; `--read-only` looks on."
-        ),
-        "stop": dict.fromkeys(("-f", "--force"), "`--grace 0` leaves it no time."),
+        verb: {flag: said for flags, said in sentences.items() for flag in flags.split()}
+        for verb, sentences in _FLAGS.items()
     }
 )
 
