@@ -13,21 +13,11 @@ _LAST = 12  # cells that the last column, mostly a command, keeps as long as oth
 
 # What a state begins with, and its colour (ECMA-48, 8.3.117): whatever needs a person is not green.
 _COLOURS = (
-    ("running", "32"),
-    ("starting", "32"),
-    ("finished", "2"),
-    ("stopped", "2"),
-    ("queued", "33"),
-    ("paused", "33"),
-    ("stopping", "33"),
-    ("unknown", "35"),
-    ("lost", "35"),
-    ("denied", "2"),
-    ("not approved", "2"),
-    ("timed out", "31"),
-    ("killed", "31"),
-    ("crashed", "31"),
-    ("failed", "31"),
+    (("running", "starting"), "32"),
+    (("finished", "stopped", "denied", "not approved"), "2"),
+    (("queued", "paused", "stopping"), "33"),
+    (("unknown", "lost"), "35"),
+    (("timed out", "killed", "crashed", "failed"), "31"),
 )
 _URGENT = (("asks for", "33;1"), ("needs approval", "33;1"), ("unreachable", "35"), ("output lost", "35"))
 

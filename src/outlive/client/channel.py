@@ -140,27 +140,18 @@ class Conversation:
                 raise error
             case ServerAnswer(request_id=request_id) if request_id in self._answers:
                 return self._answered(request_id, message)
-            case OutputPiece() | OutputMissing() | Ended() if message.process_id in self.attached:
-                self._keep(message)
-                return FOLLOWER
-            case Begun() if self.is_listening and message.process_id in self.attached:
-                self._keep(message)
-                return FOLLOWER
-            case ProcessEvent() if self.is_listening:
-                self._keep(message)
-                return FOLLOWER
-            case (
-                ServerHello()
-                | ServerAnswer()
-                | Begun()
-                | OutputPiece()
-                | OutputMissing()
-                | Ended()
-                | ProcessEvent()
-                | Attached()
-                | None
-            ):
+            case OutputPiece() | OutputMissing() | Ended():
+                is_wanted = message.process_id in self.attached
+            case Begun():
+                is_wanted = self.is_listening and message.process_id in self.attached
+            case ProcessEvent():
+                is_wanted = self.is_listening
+            case _:  # a greeting, an answer that nothing waits for, or nothing for this client
                 return None
+        if not is_wanted:
+            return None
+        self._keep(message)
+        return FOLLOWER
 
     def _answered(self, request_id: int, answer: ServerAnswer) -> int:
         self._answers[request_id] = answer

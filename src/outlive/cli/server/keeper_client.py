@@ -5,7 +5,6 @@ import select
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self, cast
 
 from outlive.core.errors import BackendUnavailable, error_from_slug
@@ -120,9 +119,7 @@ class KeeperClient:
         """Hold the connection."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_exception: object) -> None:
         """Close the connection."""
         self.close()
 
