@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from outlive.cli.output import say, show, show_json, typed_secret
+from outlive.cli.output import Answer, say, show, show_json, typed_secret
 from outlive.cli.parameters import (
     NEED_EXAMPLES,
     SERVER,
@@ -70,7 +70,7 @@ def add(
     labels: list[str],
     capacity: list[str],
     server: ServerFlags,
-) -> int:
+) -> Answer:
     """Run commands there from now on, also after a restart of the server."""
     amounts = _resources("--capacity", capacity)
     if amounts.labels:
@@ -86,11 +86,8 @@ def add(
             memory=amounts.memory,
             gpu=amounts.gpu,
         )
-    if server.as_json:
-        show_json(dict(found))
-        return 0
-    say(f"{name} is a node from now on; `outlive node ls` shows whether it answers.")
-    return 0
+    said = f"{name} is a node from now on; `outlive node ls` shows whether it answers."
+    return Answer(found, said=[said])
 
 
 @takes(
@@ -119,30 +116,21 @@ def invite(*, name: str, labels: list[str], server: ServerFlags) -> int:
 
 
 @takes(_NAME, *SERVER)
-def drain(*, name: str, server: ServerFlags) -> int:
+def drain(*, name: str, server: ServerFlags) -> Answer:
     """Place no more commands there."""
     with connected(server) as client:
         found = client.fleet.drain(name)
-    if server.as_json:
-        show_json(dict(found))
-    else:
-        placed = _room(found, name).get("placed", 0)
-        words = {0: "none was placed there", 1: "one that was placed there goes on"}
-        rest = words.get(placed, f"{placed} that were placed there go on")
-        say(f"{name} takes no more commands; {rest}.")
-    return 0
+    placed = _room(found, name).get("placed", 0)
+    words = {0: "none was placed there", 1: "one that was placed there goes on"}
+    rest = words.get(placed, f"{placed} that were placed there go on")
+    return Answer(found, said=[f"{name} takes no more commands; {rest}."])
 
 
 @takes(_NAME, *SERVER)
-def resume(*, name: str, server: ServerFlags) -> int:
+def resume(*, name: str, server: ServerFlags) -> Answer:
     """Place commands there again."""
     with connected(server) as client:
-        found = client.fleet.resume(name)
-    if server.as_json:
-        show_json(dict(found))
-    else:
-        say(f"{name} takes commands again.")
-    return 0
+        return Answer(client.fleet.resume(name), said=[f"{name} takes commands again."])
 
 
 @takes(
@@ -150,7 +138,7 @@ def resume(*, name: str, server: ServerFlags) -> int:
     switch("--ended", about="Also those that have ended, as far as the node has not forgotten them."),
     *SERVER,
 )
-def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
+def adopt(*, name: str, ended: bool, server: ServerFlags) -> Answer:
     """Follow what other servers have started there, as if this one had.
 
     Where the server that started them is gone for good: they are listed, read and stopped here from now on,
@@ -158,15 +146,9 @@ def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
     """
     with connected(server) as client:
         found = client.fleet.adopt(name, ended=ended)
-    if server.as_json:
-        show_json(dict(found))
-        return 0
     adopted = found["adopted"]
     known = "1 process" if len(adopted) == 1 else f"{len(adopted)} processes"
-    say(f"Known here from now on: {known} of {name}.")
-    if adopted:
-        show(*adopted)
-    return 0
+    return Answer(found, adopted, [f"Known here from now on: {known} of {name}."])
 
 
 @takes(
@@ -174,26 +156,18 @@ def adopt(*, name: str, ended: bool, server: ServerFlags) -> int:
     switch("--force", about="Also where processes run: they go on there, and are not reached from here."),
     *SERVER,
 )
-def rm(*, name: str, force: bool, server: ServerFlags) -> int:
+def rm(*, name: str, force: bool, server: ServerFlags) -> Answer:
     """Forget a node that was added."""
     with connected(server) as client:
-        found = client.fleet.remove(name, force=force)
-    if server.as_json:
-        show_json(dict(found))
-    else:
-        say(f"{name} is no node any more.")
-    return 0
+        return Answer(client.fleet.remove(name, force=force), said=[f"{name} is no node any more."])
 
 
 @takes(_NAME, *SERVER)
-def inspect(*, name: str, server: ServerFlags) -> int:
+def inspect(*, name: str, server: ServerFlags) -> Answer:
     """Show everything that is known of a node."""
     with connected(server) as client:
         found = client.fleet.list()
     node = _node(found, name)
-    if server.as_json:
-        show_json(dict(node))
-        return 0
     room = node.get("room") or {}
     rows = [
         ("name", name),
@@ -208,8 +182,7 @@ def inspect(*, name: str, server: ServerFlags) -> int:
         *((amount, _amount(room, amount)) for amount in ("cpu", "memory", "gpu") if room),
         ("placed", room.get("placed")),
     ]
-    show(*(f"{title:10} {value}" for title, value in rows if value is not None))
-    return 0
+    return Answer(node, [f"{title:10} {value}" for title, value in rows if value is not None])
 
 
 def _show(found: _Members, server: ServerFlags) -> int:
@@ -310,7 +283,7 @@ def _token(path: str | None) -> str:
     LABELS,
     *SERVER,
 )
-def join(*, url: str, code_file: str | None, ca: str, labels: list[str], server: ServerFlags) -> int:
+def join(*, url: str, code_file: str | None, ca: str, labels: list[str], server: ServerFlags) -> Answer:
     """Run the commands of another server from now on, also after a restart of either.
 
     This machine dials it: nothing has to reach this one. There, `outlive node invite NAME` makes the code.
@@ -319,27 +292,20 @@ def join(*, url: str, code_file: str | None, ca: str, labels: list[str], server:
     code = _code(code_file)
     with connected(server) as client:
         found = client.fleet.join(url, code, ca=os.path.abspath(ca) if ca else "", labels=words)
-    if server.as_json:
-        show_json(dict(found))
-        return 0
     joined = max(found["gateways"], key=lambda one: str(one["since"]))  # the one that came just now
-    say(f"This machine is a node of {joined['name']} from now on, called {joined['node']} there.")
-    return 0
+    said = f"This machine is a node of {joined['name']} from now on, called {joined['node']} there."
+    return Answer(found, said=[said])
 
 
 @takes(
     place("gateway", "URL|NAME", about="Its address, or its name as `outlive node ls` shows it."),
     *SERVER,
 )
-def leave(*, gateway: str, server: ServerFlags) -> int:
+def leave(*, gateway: str, server: ServerFlags) -> Answer:
     """Run no more commands for a server. What it has started here goes on."""
     with connected(server) as client:
-        found = client.fleet.leave(gateway)
-    if server.as_json:
-        show_json(dict(found))
-        return 0
-    say(f"This machine is no node of {gateway} any more.")
-    return 0
+        said = f"This machine is no node of {gateway} any more."
+        return Answer(client.fleet.leave(gateway), said=[said])
 
 
 def _code(path: str | None) -> str:
