@@ -36,7 +36,7 @@ class AskedStart:
         self.answer: asyncio.Future[StartOutcome] = asyncio.get_running_loop().create_future()
 
     def finish(self, outcome: StartOutcome | OutliveError) -> None:
-        """Hand over the outcome, as `backends.unanswered` does."""
+        """Hand over the outcome, as `backends.keeper_link` does."""
         if not self.answer.done():
             if isinstance(outcome, OutliveError):
                 self.answer.set_exception(outcome)

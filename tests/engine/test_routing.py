@@ -141,7 +141,7 @@ async def test_a_caller_that_leaves_meanwhile_is_told_of_nothing_that_runs(tmp_p
 async def test_an_unknown_name_is_refused_with_those_that_there_are(tmp_path: Path) -> None:
     _, local = _held(tmp_path)
     routing = _routing(local, nodes={"far": local})
-    assert routing.table.names == ("local", "far")
+    assert routing.names == ("local", "far")
     outcomes, settle = _settling()
     with pytest.raises(InvalidRequest) as caught:
         await routing.start(_ID, _SPEC, b"", settle=settle, backend="docker")

@@ -15,8 +15,7 @@ import fcntl
 import os
 import socket
 
-from outlive.backends.keeper_link import KeeperLink
-from outlive.backends.unanswered import Reply
+from outlive.backends.keeper_link import KeeperLink, Reply
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.identity import ProcessId
 

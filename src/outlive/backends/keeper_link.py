@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import Self
 
 from outlive.backends.contract import BackendListener
-from outlive.backends.unanswered import KeeperRequest, Reply, Settle, Unanswered
-from outlive.core.errors import BackendUnavailable, OutliveError
+from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
 from outlive.core.events import KeeperBounds
 from outlive.core.hints import MEANINGS
-from outlive.protocols.keeper import CANNOT_START, MAX_INLINE_BYTES, RECORD, encode_message
+from outlive.core.values import dataclass
+from outlive.protocols.keeper import CANNOT_START, MAX_INLINE_BYTES, RECORD, decode_message, encode_message
 
 _logger = logging.getLogger(__name__)
 
@@ -36,6 +36,168 @@ _DOORBELL = ord("D")
 # A supervisor that lives answers within a few ms; one that is stopped, or still being started, is not waited
 # for.
 _SILENCE_S = 0.25
+
+
+Reply = dict[str, object]
+Settle = Callable[[Reply | OutliveError], None]
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class KeeperRequest:
+    """One question; `future` is what its caller waits for, `settle` is called even if no caller waits any
+    more. `sent_with` travels with it, and its caller closes it.
+    """
+
+    number: int
+    message: Reply
+    payload: bytes | memoryview
+    future: asyncio.Future[Reply]
+    is_repeatable: bool
+    settle: Settle | None
+    sent_with: socket.socket | None
+    is_sent: bool = False
+    timer: asyncio.TimerHandle | None = None
+
+    def finish(self, outcome: Reply | OutliveError) -> None:
+        """Hand over the outcome."""
+        if self.timer is not None:
+            self.timer.cancel()
+        if not self.future.done():  # a cancelled caller has cancelled it
+            if isinstance(outcome, OutliveError):
+                self.future.set_exception(outcome)
+            else:
+                self.future.set_result(outcome)
+        if self.settle is not None:
+            self.settle(outcome)
+
+
+class Unanswered:
+    """One entry for each waiting caller, and those of cancelled callers until their deadline: numbers,
+    deadlines, what happens when the keeper restarts. Touches no socket.
+
+    `trouble` is why the keeper cannot be reached, `is_reachable` whether it can.
+    """
+
+    def __init__(self) -> None:
+        self.trouble: OutliveError | None = None
+        self.is_reachable = False
+        self._requests: dict[int, KeeperRequest] = {}
+        self._number = 0
+
+    def __contains__(self, request: KeeperRequest) -> bool:
+        """Tell whether `request` still waits for its answer."""
+        return request.number in self._requests
+
+    def add(
+        self,
+        message: Reply,
+        payload: bytes | memoryview,
+        *,
+        deadline_s: float,
+        is_repeatable: bool,
+        settle: Settle | None = None,
+        sent_with: socket.socket | None = None,
+    ) -> KeeperRequest:
+        """Enter a question; after `deadline_s` it is answered with an error and forgotten."""
+        loop = asyncio.get_running_loop()
+        self._number += 1
+        request = self._requests[self._number] = KeeperRequest(
+            number=self._number,
+            message={**message, "req": self._number},
+            payload=payload,
+            future=loop.create_future(),
+            is_repeatable=is_repeatable,
+            settle=settle,
+            sent_with=sent_with,
+        )
+        request.timer = loop.call_later(deadline_s, self._expire, request, deadline_s)
+        return request
+
+    def forget(self, request: KeeperRequest) -> None:
+        """Drop a question without an outcome."""
+        self._requests.pop(request.number, None)
+
+    def answer(self, packet: bytes) -> None:
+        """Take over a reply; one whose question is forgotten is dropped.
+
+        Raises:
+            ValueError: The packet is no message.
+        """
+        reply, _ = decode_message(packet)
+        number = reply.get("req")
+        request = self._requests.pop(number, None) if isinstance(number, int) else None
+        if request is None:
+            return
+        if reply.get("ok"):
+            request.finish(reply)
+            return
+        details = reply.get("details")
+        request.finish(
+            error_from_slug(
+                str(reply.get("error")),
+                str(reply.get("message", "The keeper refused.")),
+                details=details if isinstance(details, dict) else None,
+            )
+        )
+
+    def outstanding(self) -> list[KeeperRequest]:
+        """Return all of them in the order in which they were asked."""
+        return list(self._requests.values())
+
+    def fail_unrepeatable(self) -> None:
+        """Fail what was sent to a keeper that died and cannot be repeated.
+
+        The rest waits for the next one.
+        """
+        for request in self.outstanding():
+            if request.is_sent and not request.is_repeatable:
+                self._fail(
+                    request,
+                    BackendUnavailable(
+                        "keeper_restarted", "The keeper restarted before it answered this request."
+                    ),
+                )
+
+    def fail_vain(self) -> None:
+        """Fail all of them if waiting is in vain: no keeper comes back into a folder that is gone."""
+        if self.trouble is not None and self.trouble.code == "folder_gone":
+            self.fail_all(self.trouble)
+
+    def fail_all(self, error: OutliveError) -> None:
+        """Answer all of them with `error`."""
+        for request in self.outstanding():
+            self._fail(request, error)
+
+    def silence(self, deadline_s: float) -> OutliveError:
+        """Return the error for a question that was not answered in time."""
+        if self.trouble is not None:
+            return self.trouble
+        if not self.is_reachable:
+            text = f"The keeper could not be reached for {deadline_s:.0f} s."
+            return BackendUnavailable("keeper_unavailable", text)
+        return BackendUnavailable("timeout", f"The keeper did not answer within {deadline_s:.0f} s.")
+
+    def _expire(self, request: KeeperRequest, deadline_s: float) -> None:
+        if request.message.get("op") == "stop":
+            # What was to end ends, however late the keeper answers, and whichever supervisor does.
+            request.finish(self.silence(deadline_s))
+        else:
+            self._fail(request, self.silence(deadline_s))
+
+    def _fail(self, request: KeeperRequest, error: OutliveError) -> None:
+        if self._requests.pop(request.number, None) is not None:
+            request.finish(_of_start(request, error) if isinstance(error, BackendUnavailable) else error)
+
+
+def _of_start(request: KeeperRequest, error: BackendUnavailable) -> BackendUnavailable:
+    """Return the error for a caller; nothing that was sent to be started is to be started again unseen."""
+    if request.message.get("op") != "start" or not request.is_sent:
+        return error
+    process_id = request.message["id"]
+    hint = f"It may run, as {process_id}: look at it before you start it again."
+    return BackendUnavailable(
+        error.code, error.message, hint=hint, details={**error.details, "process_id": process_id}
+    )
 
 
 class KeeperLink:
@@ -132,9 +294,13 @@ class KeeperLink:
         if not self._has_room.is_set():
             await _wait(self._has_room, deadline_s, self._unanswered)
         request = self._unanswered.add(
-            message, payload, deadline_s=deadline_s, is_repeatable=is_repeatable, settle=settle
+            message,
+            payload,
+            deadline_s=deadline_s,
+            is_repeatable=is_repeatable,
+            settle=settle,
+            sent_with=sent_with,
         )
-        request.sent_with = sent_with
         if self._unanswered.is_reachable:
             self._send(request)
         else:

@@ -37,37 +37,63 @@ class Route:
     adapt: Callable[[Spec], Spec] | None = None
 
 
-class RouteTable:
-    """The places by their names, opened and closed together; nodes come and go. On the event loop only.
-
-    Attributes:
-        local: This machine's keeper.
+class Routing:
+    """All places where commands run, behind one contract (see `Backend`); nodes come and go. On the event
+    loop only.
     """
 
-    def __init__(self, routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self,
+        routes: Mapping[str, Route],
+        *,
+        located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
+    ) -> None:
+        """Take the places by their names, this machine's first; nothing is opened.
+
+        Args:
+            routes: One of them is "local": this machine's keeper.
+            located: Returns where a live process is.
+        """
         self._routes = dict(routes)
         self._listener: BackendListener | None = None
-        self.local = self._routes[LOCAL].backend
+        self._local = self._routes[LOCAL].backend
         # A backend may serve several names, as the keeper does containers.
         self._others = [
-            one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self.local
+            one for one in dict.fromkeys(route.backend for route in routes.values()) if one is not self._local
         ]
+        self._located = located
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all places, this machine first."""
+        return tuple(self._routes)
+
+    def kind_of(self, backend: str) -> Kind:
+        """Return what kind of place is meant by a name.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        return self._route(backend).kind
 
     async def open(self, listener: BackendListener) -> None:
-        """Open all; when one cannot be opened, none is."""
+        """Connect to the keeper and to all others; when one cannot be opened, none is.
+
+        Nodes are looked for meanwhile, and their processes are known from their folders.
+        """
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(self.local.close)
+            stack.push_async_callback(self._local.close)
             # First: when the keeper has reported all that lives here, what lives on nodes is known, too.
             for other in self._others:
                 stack.push_async_callback(other.close)
                 await other.open(listener)
-            await self.local.open(listener)
+            await self._local.open(listener)
             stack.pop_all()
             self._listener = listener
 
     async def close(self) -> None:
-        """Close all."""
-        await self.local.close()
+        """Disconnect from all; what runs goes on."""
+        await self._local.close()
         await asyncio.gather(*(other.close() for other in self._others))
 
     async def put(self, name: str, route: Route) -> None:
@@ -83,69 +109,6 @@ class RouteTable:
         if old is not None:
             self._others.remove(old.backend)
             await old.backend.close()
-
-    def nodes(self) -> dict[str, NodeState]:
-        """Return what is known of the nodes."""
-        return {name: state for other in self._others for name, state in other.nodes().items()}
-
-    def route(self, name: str) -> Route:
-        """Return the place of a name.
-
-        Raises:
-            InvalidRequest: There is none of that name.
-        """
-        route = self._routes.get(name)
-        if route is None:
-            raise unknown_backend(name, self._routes)
-        return route
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of all places, this machine first."""
-        return tuple(self._routes)
-
-
-class Routing:
-    """All places where commands run, behind one contract (see `Backend`).
-
-    Attributes:
-        table: The places by their names.
-    """
-
-    def __init__(
-        self,
-        routes: Mapping[str, Route],
-        *,
-        located: Callable[[ProcessId], Location] = lambda _process_id: HERE,
-    ) -> None:
-        """Take the places by their names, this machine's first; nothing is opened.
-
-        Args:
-            routes: One of them is "local": this machine's keeper.
-            located: Returns where a live process is.
-        """
-        self.table = RouteTable(routes)
-        self._local = self.table.local
-        self._located = located
-
-    def kind_of(self, backend: str) -> Kind:
-        """Return what kind of place is meant by a name.
-
-        Raises:
-            InvalidRequest: There is none of that name.
-        """
-        return self.table.route(backend).kind
-
-    async def open(self, listener: BackendListener) -> None:
-        """Connect to the keeper.
-
-        Nodes are looked for meanwhile, and their processes are known from their folders.
-        """
-        await self.table.open(listener)
-
-    async def close(self) -> None:
-        """Disconnect from all; what runs goes on."""
-        await self.table.close()
 
     async def start(
         self,
@@ -164,7 +127,7 @@ class Routing:
             OutliveError: As `Backend.start`; and what making its container ready raises.
         """
         try:
-            route = self.table.route(backend)
+            route = self._route(backend)
             if route.ready is not None:
                 await route.ready(decode_spec(spec, with_command=False).container)
             if route.adapt is not None:
@@ -227,9 +190,20 @@ class Routing:
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of the nodes."""
-        return self.table.nodes()
+        return {name: state for other in self._others for name, state in other.nodes().items()}
 
     def _of(self, process_id: ProcessId) -> Backend:
         """Return the backend that has a process: the keeper, for all of this machine's places."""
         location = self._located(process_id)
-        return self.table.route(location.backend).backend if location.is_elsewhere else self._local
+        return self._route(location.backend).backend if location.is_elsewhere else self._local
+
+    def _route(self, name: str) -> Route:
+        """Return the place of a name.
+
+        Raises:
+            InvalidRequest: There is none of that name.
+        """
+        route = self._routes.get(name)
+        if route is None:
+            raise unknown_backend(name, self._routes)
+        return route

@@ -66,8 +66,8 @@ class FleetRoutes:
         routing = self._opened()
         backend = self.backends.get(name)
         if backend is None:
-            backend = node_backend(name, self._options, self._layout, entry=entry, joined=self._joined)
-            await routing.table.put(name, Route(kind="node", backend=backend))
+            backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
+            await routing.put(name, Route(kind="node", backend=backend))
             self.backends[name] = (
                 backend  # not before: one that could not be opened is made anew, not reached otherwise
             )
@@ -78,7 +78,7 @@ class FleetRoutes:
             self._joined.forget(name)
         if entry is None and name not in self.declared and not backend.nodes()[name].processes:
             del self.backends[name]
-            await routing.table.drop(name)
+            await routing.drop(name)
 
     def states(self) -> dict[str, NodeState]:
         """Return what is known of the nodes."""
