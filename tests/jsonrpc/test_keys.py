@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 
-from outlive.engine.starts.names import MAX_TEXT
+from outlive.engine.starts.preparation import MAX_TEXT
 from tests.support.processes import Gate, wait_file
 from tests.support.rpc import RpcClient, connect
 from tests.support.server import OutliveServer

@@ -9,12 +9,11 @@ are the node's own.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from outlive.config import Settings
 from outlive.core.command import Command, Profile, Sandbox
 from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.file_words import OtherRoot
 from outlive.core.identity import ProcessId
-from outlive.core.location import DOCKER, LOCAL, Kind, Location
+from outlive.core.location import Kind, Location
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.spec import Spec
 from outlive.core.values import asdict
@@ -63,26 +62,6 @@ class RemoteFiles(Protocol):
         Raises:
             OutliveError: What the node says, or that it does not answer.
         """
-
-
-def backend_of(command: Command, owner: Owner, options: Settings) -> str:
-    """Return where a command runs.
-
-    Raises:
-        CommandRefused: `profile_too_weak`: the operator has commands run in containers, and the caller, which
-            is no administrator, wants this one outside.
-    """
-    wanted = command.backend or options.backend
-    if wanted != DOCKER and options.backend == DOCKER and not owner.is_admin:
-        raise CommandRefused(
-            "profile_too_weak",
-            "Commands run in containers here; only an administrator may start one outside.",
-            details={"least": DOCKER},
-        )
-    if wanted == LOCAL and (command.image is not None or command.isolation is not None):
-        name = "image" if command.image is not None else "isolation"
-        raise InvalidRequest("invalid_params", f"{name}: there is no container in the backend {wanted!r}.")
-    return wanted
 
 
 ASKED = "asked"  # the member of a spec's `meta`

@@ -95,6 +95,7 @@ class Sandboxes:
             ask: Has it tried out where commands run (`Backend.offers`); `assume` makes it needless.
         """
         self._settings = settings
+        self.default = Profile(settings.profile)
         self._limits = operator_limits(settings) or NO_LIMITS
         self._state_dir = state_dir
         self._environment = environment
@@ -104,11 +105,6 @@ class Sandboxes:
         self._ask = ask
         self._surroundings: _Surroundings | None = None
         self._unshares_at = 0.0
-
-    @property
-    def default(self) -> Profile:
-        """The profile of a command that asks for none."""
-        return Profile(self._settings.profile)
 
     def choose(self, command: Command, owner: Owner, inside: ProcessRecord | None) -> Profile:
         """Return the profile a command gets; `inside` is the process in whose tree the caller lives.

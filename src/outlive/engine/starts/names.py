@@ -21,6 +21,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.values import replace
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
+from outlive.engine.starts.preparation import recorded_text
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
 
@@ -196,23 +197,6 @@ class StartKeys:
                 )
             return process
         return None
-
-
-MAX_TEXT = 100 * 1024  # characters of a command that records keep; the whole line is in the folder
-
-
-def recorded_text(text: str, folder: str) -> str:
-    """Return a command's text as its record has it: the beginning of a very long one, and where the rest
-    is.
-    """
-    if len(text) > MAX_TEXT:
-        text = f"{text[:1000]} … ({len(text)} characters, whole in {folder}/script)"
-    return shown_text(text)
-
-
-def shown_text(text: str) -> str:
-    """Return a text for people: bytes that are no UTF-8 (PEP 383) become U+FFFD. What runs keeps them."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 _HOLDS_KEY = frozenset(State) - {State.FAILED_TO_START}

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from typing import Self
 from weakref import WeakValueDictionary
 
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core
@@ -29,31 +28,3 @@ class StartSlots:
         if semaphore is None:
             semaphore = self._semaphores[name] = asyncio.Semaphore(self._places)
         return semaphore
-
-
-class StartSlot:
-    """One place of `StartSlots`, held in an `async with` block or until `leave`."""
-
-    __slots__ = ("_semaphore",)
-
-    def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        self._semaphore: asyncio.Semaphore | None = semaphore
-
-    async def __aenter__(self) -> Self:
-        """Wait for a place."""
-        if self._semaphore is not None:
-            await self._semaphore.acquire()
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        """Give the place back."""
-        self.leave()
-
-    def leave(self) -> None:
-        """Give the place back early: what is still waited for keeps no processor of this machine busy.
-
-        Safe to repeat.
-        """
-        semaphore, self._semaphore = self._semaphore, None
-        if semaphore is not None:
-            semaphore.release()

@@ -19,9 +19,8 @@ from outlive.engine.processes.places import Places
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_table import StartOutcomes
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.preparation import Preparation, new_spec
 from outlive.engine.starts.standing_approvals import StandingApprovals
-from outlive.engine.starts.start_records import new_spec
 from outlive.operations.requests import convert_request
 from outlive.protocols.jsonrpc.params import ExecuteParams
 from outlive.protocols.keeper import decode_spec, encode_spec, with_meta

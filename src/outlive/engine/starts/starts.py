@@ -3,8 +3,7 @@
 `Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under
 the other. What they ask: `Preparation` (may it be started, what does it resolve to, what bounds it),
 `approvals` (is a person asked), `start_queue` (is its group full, has a machine room for it), the backend;
-`StartOutcomes` takes over the backend's answer. `start_records` makes what is recorded of a command before it
-runs. Its names are `names`' and `name_holders`'.
+`StartOutcomes` takes over the backend's answer. Its names are `names`' and `name_holders`'.
 """
 
 import asyncio
@@ -32,10 +31,9 @@ from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.name_holders import StartNames
-from outlive.engine.starts.preparation import Preparation
+from outlive.engine.starts.preparation import Preparation, new_record, new_spec
 from outlive.engine.starts.start_queue import StartQueue
-from outlive.engine.starts.start_records import new_record, new_spec
-from outlive.engine.starts.start_slots import StartSlot, StartSlots
+from outlive.engine.starts.start_slots import StartSlots
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import WaitingCommand
 
@@ -109,7 +107,8 @@ class Starts:
         if command.name is not None:
             check_name(command.name)
         if command.key is None and command.name is None:
-            async with StartSlot(self._slots.of(owner.principal)) as slot:
+            async with contextlib.AsyncExitStack() as slot:
+                await slot.enter_async_context(self._slots.of(owner.principal))
                 return await self._start(command, owner, process_id=process_id, now_ns=now_ns, slot=slot)
         return await self._start_called(command, owner, process_id=process_id, now_ns=now_ns)
 
@@ -127,7 +126,8 @@ class Starts:
                 await held.enter_async_context(self.names.keys.locks.held(command.key, place))
             if command.name is not None:
                 await held.enter_async_context(self.names.holders.locks.held(command.name, place))
-            slot = await held.enter_async_context(StartSlot(self._slots.of(owner.principal)))
+            slot = await held.enter_async_context(contextlib.AsyncExitStack())
+            await slot.enter_async_context(self._slots.of(owner.principal))
             # The same start, sent again while the first one waited for what it replaces.
             if (same := self.table.live.get(id_to_bytes(process_id))) is not None:
                 return _own(same, owner)
@@ -141,7 +141,13 @@ class Starts:
             return await self._start(command, owner, process_id=process_id, now_ns=now_ns, slot=slot)
 
     async def _start(
-        self, command: Command, owner: Owner, *, process_id: ProcessId, now_ns: int, slot: StartSlot
+        self,
+        command: Command,
+        owner: Owner,
+        *,
+        process_id: ProcessId,
+        now_ns: int,
+        slot: contextlib.AsyncExitStack,
     ) -> Process:
         """Take the steps of a start, in their order; each may refuse it.
 
@@ -149,7 +155,8 @@ class Starts:
         """
         settings, redaction = self.settings, self.redaction
         hide = redaction.texts(secrets := command.env_secrets)
-        command = self.preparation.adapted(command)
+        if command.caller_env is not None and settings.is_strict:
+            command = self.preparation.adapted(command)
         place = (owner.principal, command.project or "")
         try:
             self.table.processes.check_count(owner.principal, settings.options.max_processes)
@@ -194,34 +201,48 @@ class Starts:
         # Both travel to the keeper beside the spec, which is written to disk; a secret of the same name wins.
         in_memory = {**resolved.caller_env, **secrets}
         spec = encode_spec(new_spec(command, resolved, record, output_limit=limit, settings=settings))
-        described = WaitingCommand(process_id, spec, resolved.script, in_memory)
-        await self._begin(command, process, described, slot)
-        return process
-
-    async def _begin(
-        self, command: Command, process: Process, described: WaitingCommand, slot: StartSlot
-    ) -> None:
-        """Let a command wait, for whatever it has to wait for, or have the backend start it."""
-        is_queued = process.status.state is State.QUEUED
-        is_here = not process.base.location.is_elsewhere or self.queue.places.node_of(process) == LOCAL
-        if not (is_queued or is_here):
-            slot.leave()  # other starts do not wait for what the node answers
-        if is_queued or process.base.needs is not None:
-            try:
-                if command.notify:
-                    await self.settings.notices.owe(process.process_id, command.notify)
-            except BaseException:  # a cancelled start as well: it does not take its place, nor wait for one
-                self.queue.places.release(process.process_id)
-                raise
-            await (self.queue.put if is_queued else self.queue.start_placed)(process, described)
-            return
+        if record.location.is_elsewhere and not (
+            record.state is State.QUEUED or self.queue.places.node_of(process) == LOCAL
+        ):
+            await slot.aclose()  # other starts do not wait for what the node answers
+        if record.state is State.QUEUED or record.needs is not None:
+            described = WaitingCommand(process_id, spec, resolved.script, in_memory)
+            await self._wait(command, process, described)
+            return process
         self.table.processes.enter(process)
         if command.group is not None:
             self.queue.enter(process)
-        # A start that has its place already: what fails here gives it up, and the place is free.
+        if approval is not None or command.notify:
+            await self._check_again(command, process, spec)
+        await self.backend.start(
+            process_id,
+            spec,
+            resolved.script,
+            settle=functools.partial(self.outcomes.settle, process),
+            secrets=in_memory,
+            backend=record.location.backend,
+        )
+        return process
+
+    async def _wait(self, command: Command, process: Process, described: WaitingCommand) -> None:
+        """Let a command wait, for whatever it has to wait for, or start it in its place."""
         try:
-            if process.record.approval is not None:
-                await self.approvals.standing.check_unchanged(process.record, described.spec)
+            if command.notify:
+                await self.settings.notices.owe(process.process_id, command.notify)
+        except BaseException:  # a cancelled start as well: it does not take its place, nor wait for one
+            self.queue.places.release(process.process_id)
+            raise
+        is_queued = process.status.state is State.QUEUED
+        await (self.queue.put if is_queued else self.queue.start_placed)(process, described)
+
+    async def _check_again(self, command: Command, process: Process, spec: bytes) -> None:
+        """Check an approved command just before its start, and note who is to be notified.
+
+        It has its place already: what fails here gives it up, and the place is free.
+        """
+        try:
+            if process.base.approval is not None:
+                await self.approvals.standing.check_unchanged(process.record, spec)
             if command.notify:
                 await self.settings.notices.owe(process.process_id, command.notify)
         except OutliveError as error:
@@ -231,14 +252,6 @@ class Starts:
             # The backend, which settles every start that it was asked for, knows nothing of this one yet.
             self.outcomes.settle(process, StartFailed("start_failed", "The start was cancelled."))
             raise
-        await self.backend.start(
-            described.process_id,
-            described.spec,
-            described.script,
-            settle=functools.partial(self.outcomes.settle, process),
-            secrets=described.secrets,
-            backend=process.base.location.backend,
-        )
 
 
 def _key_of(process_id: ProcessId) -> bytes:
