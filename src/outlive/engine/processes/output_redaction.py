@@ -21,6 +21,7 @@ from types import MappingProxyType
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
+from outlive.core.values import dataclass
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import UNFILTERED
 from outlive.store.log_mask import Hiding, read_values, write_masks
@@ -111,24 +112,22 @@ def _size(values: Mapping[str, str]) -> int:
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class TextMask:
-    """Takes secrets out of texts, and counts them: `count` is of all texts together.
+    """Takes out of texts what `redactor` hides (None: nothing), and counts it: `count` is of all texts
+    together.
 
     Made anew for each answer.
     """
 
-    __slots__ = ("_redactor", "count")
-
-    def __init__(self, redactor: Redactor | None) -> None:
-        """Hide what `redactor` does; None hides nothing."""
-        self._redactor = redactor
-        self.count = 0
+    redactor: Redactor | None
+    count: int = 0
 
     def __call__(self, text: str) -> str:
         """Return a text without its secrets."""
-        if self._redactor is None:
+        if self.redactor is None:
             return text
-        masked, count = self._redactor.mask_counting(text)
+        masked, count = self.redactor.mask_counting(text)
         self.count += count
         return masked
 

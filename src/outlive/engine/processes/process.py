@@ -42,6 +42,8 @@ class Process:
         principal: Whose it is.
         connection_id: The session that started it (the name is older than sessions); None when it was none.
         output_limit: Bytes of output that are kept; None when there is no limit.
+        has_terminal, has_stdin: Whether it runs in a pty; whether its input can be written to.
+        may_ask: Whether a wait for its input can be a question; that of a service is open for nobody.
         folder: The process's folder, absolute.
         base: What was recorded when it began, and changed by its callers since; what it does itself is in
             `status`, and both are in `record`.
@@ -61,7 +63,10 @@ class Process:
         "base",
         "connection_id",
         "folder",
+        "has_stdin",
+        "has_terminal",
         "key",
+        "may_ask",
         "output_limit",
         "principal",
         "process_id",
@@ -91,6 +96,9 @@ class Process:
         self.output_limit = output_limit
         self._note = ""
         self.base = base
+        self.has_terminal = base.stdio == "pty"
+        self.has_stdin = self.has_terminal or base.stdin == "pipe"
+        self.may_ask = self.has_terminal or (self.has_stdin and base.owner.door != SERVICES_DOOR)
         self._redaction = redaction
         self._log: OutputLog | None = None
         self._raw_log: OutputLog | None = None
@@ -112,26 +120,6 @@ class Process:
     def pid(self) -> int | None:
         """The main process's pid, once it was started."""
         return self.status.pid or None
-
-    @property
-    def has_stdin(self) -> bool:
-        """Whether it was started with an input that can be written to."""
-        return self.base.stdin == "pipe" or self.base.stdio == "pty"
-
-    @property
-    def may_ask(self) -> bool:
-        """Whether a wait for its input can be a question; that of a service is open for nobody."""
-        return self.has_terminal or (self.has_stdin and self.base.owner.door != SERVICES_DOOR)
-
-    @property
-    def has_secrets(self) -> bool:
-        """Whether values were given to it that no door may show."""
-        return bool(self.base.secret_names)
-
-    @property
-    def has_terminal(self) -> bool:
-        """Whether it runs in a pty."""
-        return self.base.stdio == "pty"
 
     @property
     def note(self) -> str:
@@ -161,7 +149,7 @@ class Process:
         The rest may be older than `record`'s.
         """
         newest = self._snapshot
-        return newest if newest is not None and newest.pid == self.pid else self.record
+        return newest if newest is not None and newest.pid == (self.status.pid or None) else self.record
 
     @property
     def stored(self) -> StoredProcess:

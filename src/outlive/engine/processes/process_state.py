@@ -13,7 +13,7 @@ from enum import IntFlag
 
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import ProcessRecord, Waiting
-from outlive.core.values import replace
+from outlive.core.values import dataclass, replace
 from outlive.protocols.keeper import Flags, Phase
 from outlive.store.end_sentences import ended_sentence, loss_sentence
 from outlive.store.rows import at_time, to_ns
@@ -170,7 +170,7 @@ class ProcessState:
     @property
     def is_finished(self) -> bool:
         """Whether nothing about it can change any more: closed, and nothing is left of its tree."""
-        return self.is_closed and not self.descendants
+        return self._phase == _DONE and not (self._flags & _OPEN or self.descendants)
 
     @property
     def is_blocked(self) -> bool:
@@ -289,7 +289,7 @@ class ProcessState:
             output_lost=output_lost,
             descendants=self.descendants,
             waiting=self.waiting,
-            is_at_prompt=self.is_at_prompt,
+            is_at_prompt=self.prompt_thread is not None,
             is_person_asked=self.is_person_asked,
         )
 
@@ -347,13 +347,11 @@ class ProcessState:
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class Subscribers:
     """The callbacks of one process. On the event loop only."""
 
-    __slots__ = ("_entries",)
-
-    def __init__(self) -> None:
-        self._entries: tuple[tuple[Callable[[], None], bool], ...] = ()
+    _entries: tuple[tuple[Callable[[], None], bool], ...] = ()
 
     def __len__(self) -> int:
         """Return how many are woken."""

@@ -230,7 +230,7 @@ class ChangeHandler:
 
     def changed(self, process: Process, changes: int) -> None:
         """Record and publish what a doorbell (or the files) changed; `changes` are `Change` bits."""
-        if changes & _ENDING and process.has_secrets:
+        if changes & _ENDING and process.base.secret_names:
             self.redaction.note_masks(process.record, process.folder)
         if process.status.is_ended:  # the keeper says what lives; the row of a live process needs no update
             self.feed.note(process)
