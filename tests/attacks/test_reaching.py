@@ -18,6 +18,7 @@ from outlive.engine import Engine
 from outlive.frontends.jsonrpc.methods import methods
 from outlive.frontends.mcp.tools.table import TOOL_SETS
 from outlive.frontends.rest.service import RestService
+from outlive.operations.table import all_operations
 from outlive.policy.access import Scope
 from outlive.protocols.mcp.tasks import TaskCall
 from tests.attacks.attacking import Requests, create_token
@@ -229,7 +230,7 @@ def test_every_verb_that_changes_something_is_tried() -> None:
         (method, path.removesuffix("/")): scope for (method, path), scope in service.routes().items()
     }
     tools: dict[tuple[str, ...], Scope] = {("mcp", tool.name): tool.scope for tool in TOOL_SETS["all"]}
-    scopes: dict[tuple[str, ...], Scope] = {(name,): one.scope for name, one in methods().items()}
+    scopes: dict[tuple[str, ...], Scope] = {(name,): all_operations()[name].scope for name in methods()}
     changing = {name for name, scope in (scopes | routes | tools).items() if scope >= Scope.RUN}
     assert changing == {*_ATTEMPTS, *_STARTS, *_FILES, *_APPROVALS} - _WITHOUT_SCOPE
 

@@ -44,9 +44,10 @@ _FOR_ADMINS = ("/v1/approvals", "/v1/audit", "/v1/settings", "/v1/checks", "/v1/
 
 @pytest.mark.promise("A.scope")
 def test_methods_that_only_look_need_the_scope_read_those_that_decide_admin_and_all_others_run() -> None:
-    assert {name for name, method in methods().items() if method.scope is Scope.READ} == _LOOKS
-    assert {name for name, method in methods().items() if method.scope is Scope.ADMIN} == _DECIDES
-    assert {method.scope for method in methods().values()} == {Scope.READ, Scope.RUN, Scope.ADMIN}
+    scopes = {name: all_operations()[name].scope for name in methods()}
+    assert {name for name, scope in scopes.items() if scope is Scope.READ} == _LOOKS
+    assert {name for name, scope in scopes.items() if scope is Scope.ADMIN} == _DECIDES
+    assert set(scopes.values()) == {Scope.READ, Scope.RUN, Scope.ADMIN}
 
 
 def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it() -> None:
@@ -55,7 +56,6 @@ def test_every_operation_is_offered_and_what_a_frontend_takes_inherits_from_it()
     for name, method in methods().items():
         operation = all_operations()[name]
         assert operation.help.endswith(".")
-        assert method.scope is operation.scope
         if operation.request is not None:
             assert issubclass(method.shape, operation.request)
     for shape, name in ((StartRequest, "execute"), (RunArguments, "execute"), (ShellArguments, "execute")):

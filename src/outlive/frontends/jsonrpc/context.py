@@ -18,8 +18,7 @@ from outlive.engine import Asker, AuditedControls, Engine, Process
 from outlive.frontends.jsonrpc.event_feed import EventFeed
 from outlive.frontends.jsonrpc.sessions import Session, Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
-from outlive.operations.table import all_operations
-from outlive.policy.access import Access, Scope
+from outlive.policy.access import Access
 from outlive.protocols.jsonrpc.params import AttachParams, ExecuteParams
 from outlive.protocols.trace_context import valid_traceparent
 from outlive.server.operations import Operations
@@ -69,7 +68,7 @@ class Context:
             "jsonrpc",
             connection_id=self.session.session_id,
             request_id=request_id,
-            traceparent=valid_traceparent(traceparent),
+            traceparent="" if traceparent is None else valid_traceparent(traceparent),
         )
 
     async def find(self, word: str | None, project: str | None = None) -> Process:
@@ -129,11 +128,6 @@ class Method:
     result: type[msgspec.Struct]
     answer: Handler
     concurrency: Concurrency = Concurrency.IN_ORDER
-
-    @property
-    def scope(self) -> Scope:
-        """How much the caller must be allowed."""
-        return all_operations()[self.name].scope
 
 
 def table_of(*methods: Method) -> dict[str, Method]:

@@ -97,7 +97,7 @@ class _Entry(msgspec.Struct, frozen=True):
             return self.error
         begun = time.monotonic()
         try:
-            context.access.require(method.scope)
+            context.access.require(all_operations()[method.name].scope)
             if self.error is not None:
                 return self.error
             if self.payload is None:

@@ -25,6 +25,7 @@ from outlive.protocols.jsonrpc.members import RerunMembers, StartedMembers
 from outlive.protocols.jsonrpc.params import ExecuteParams, ProcessIdMember, ProjectMember
 from outlive.server.shown_output import start_again
 
+_BEGINNING = str(BEGINNING)
 _START_S = 25.0  # what a start may take (`backends.local`)
 
 
@@ -39,13 +40,13 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     command = params.to_command()
     session = context.session
     owner = context.owner(label, params.traceparent)
-    process = None if params.process_id is None else await _started_before(context, params.process_id)
-    wanted = (
-        new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
-        if params.process_id is None
-        else ProcessId(params.process_id)
-    )
-    if params.raw:
+    process = wanted = None
+    if params.process_id is not None:
+        process = await _started_before(context, params.process_id)
+        wanted = ProcessId(params.process_id)
+    elif params.raw or params.key is not None:
+        wanted = new_process_id(time.time_ns(), os.urandom(RANDOM_BYTES))
+    if params.raw and wanted is not None:
         await context.engine.as_(context.owner()).read_raw(wanted, BEGINNING)
     if process is None:
         if not params.concurrent:
@@ -55,7 +56,8 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
             process = await context.engine.starts.start(command, owner=owner, process_id=wanted)
         finally:
             session.starts -= 1
-    is_repeated = process.process_id != wanted  # only a key answers for a process with another id
+    # Only a key answers for a process with another id.
+    is_repeated = wanted is not None and process.process_id != wanted
     if is_repeated:
         await _settled(process)
         if params.raw:
@@ -74,7 +76,7 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
         notifications=(
             encode_queued(record)
             if result["status"] == "queued"
-            else encode_process_notification("started", record, cursor=str(BEGINNING)),
+            else encode_process_notification("started", record, cursor=_BEGINNING),
         ),
         then=None if reader is None else functools.partial(reader.follow, process, BEGINNING, form),
     )
