@@ -31,18 +31,21 @@ _BULK_S = 0.004  # a stream in full flow: at most 250 doorbells a second, howeve
 
 
 class Doorbells:
-    """Collects changes until the end of a turn, when `take` hands out each process's newest state once."""
+    """Collects changes until the end of a turn, when `take` hands out each process's newest state once.
+
+    `dirty` has what changed since.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._dirty: dict[bytes, ManagedProcess] = {}
+        self.dirty: dict[bytes, ManagedProcess] = {}
         # What is due within each delay, and the delays whose timer runs.
         self._due: dict[float, dict[bytes, ManagedProcess]] = {_LATER_S: {}, _BULK_S: {}}
         self._timed: set[float] = set()
 
     def touch(self, process: ManagedProcess) -> None:
         """Send servers the newest state of a process at the end of this turn."""
-        self._dirty[process.key] = process
+        self.dirty[process.key] = process
 
     def touch_later(self, process: ManagedProcess, within_s: float = _LATER_S) -> None:
         """Send it within 50 ms (or `within_s`, one of the two delays), or with the next change, which mostly
@@ -59,17 +62,14 @@ class Doorbells:
 
     def _be_due(self, within_s: float) -> None:
         self._timed.discard(within_s)
-        self._dirty.update(self._due[within_s])
+        self.dirty.update(self._due[within_s])
 
     def take(self) -> dict[bytes, bytes]:
         """Return the doorbells of what changed since the last call, by key.
 
         A state that was sent already is left out.
         """
-        dirty = self._dirty
-        if not dirty:
-            return {}
-        self._dirty = {}
+        dirty, self.dirty = self.dirty, {}
         # What is sent now needs no later doorbell for its earlier change.
         for within_s, due in self._due.items():
             if due:
@@ -349,8 +349,7 @@ class ControlClients:
 
     def flush(self) -> None:
         """Send what changed in this turn: one packet for each client, however much changed."""
-        bells = self._bells.take()
-        if not bells:
+        if not self._bells.dirty or not (bells := self._bells.take()):
             return
         packet = b""
         for client in [client for client in self._clients if client.is_server]:

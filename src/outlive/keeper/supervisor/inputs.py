@@ -25,6 +25,7 @@ import socket
 import termios
 from collections.abc import Callable
 
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess
 from outlive.kernel import sockets
@@ -173,18 +174,14 @@ _MAX_INSIDE = 64  # inside of all commands together
 _MAX_EACH = 16  # for each process outside, and for each tree
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class _Offer:
     """What is offered for one start, and what is known of its lender."""
 
-    __slots__ = ("fetch", "lender", "pid", "tree")
-
-    def __init__(
-        self, lender: object, fetch: Callable[[], list[int]], *, pid: int, tree: bytes | None
-    ) -> None:
-        self.lender = lender
-        self.fetch = fetch
-        self.pid = pid
-        self.tree = tree
+    lender: object
+    fetch: Callable[[], list[int]]
+    pid: int
+    tree: bytes | None
 
 
 class PassedStdin:
@@ -225,7 +222,7 @@ class PassedStdin:
             of_tree = sum(one.tree == tree for one in alike)
             has_room = not of_tree or (of_tree < _MAX_EACH and len(alike) < _MAX_INSIDE)
         if has_room:
-            self._offers[process_id] = _Offer(lender, fetch, pid=pid, tree=tree)
+            self._offers[process_id] = _Offer(lender=lender, fetch=fetch, pid=pid, tree=tree)
         return has_room
 
     def take(self, process_id: str) -> list[int]:

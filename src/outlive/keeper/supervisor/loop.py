@@ -12,19 +12,19 @@ import select
 import time
 from collections.abc import Callable
 
+from outlive.core.values import dataclass
+
 _MAX_ERRORS = 200  # in the life of a process: a fault that repeats in every turn reaches it soon
 _MAX_EVENTS = 512  # in a turn: the others are reported in the next one
 _TIMERS_S = 0.1  # in a turn: thousands that are due at once must not keep descriptors waiting for seconds
 
 
+@dataclass(eq=False, slots=True)
 class Timer:
     """A pending call; `cancel` is idempotent."""
 
-    __slots__ = ("_callback", "when")
-
-    def __init__(self, when: float, callback: Callable[[], None]) -> None:
-        self.when = when
-        self._callback: Callable[[], None] | None = callback
+    when: float
+    _callback: Callable[[], None] | None
 
     def cancel(self) -> None:
         """Drop the callback: it is never called."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from outlive.core.identity import id_to_bytes
 from outlive.core.spec import Spec
+from outlive.core.values import dataclass, field
 from outlive.keeper.supervisor.loop import Timer
 from outlive.protocols.keeper import RECORD, Flags, Phase
 
@@ -42,55 +43,33 @@ class ShimLink:
         self.process: ManagedProcess | None = None
 
 
+@dataclass(eq=False, slots=True)
 class Stream:
-    """One output stream: where its bytes come from, and how many the log holds (`offset`)."""
+    """One output stream: where its bytes come from, and how many the log holds (`offset`).
 
-    __slots__ = (
-        "empty_turns",
-        "index",
-        "is_big",
-        "is_open",
-        "is_stalled",
-        "is_terminal",
-        "last_ns",
-        "log",
-        "may_be_relayed",
-        "offset",
-        "process",
-        "relay",
-        "short_reads",
-        "source",
-    )
+    `source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between
+    them. Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
+    """
 
-    def __init__(
-        self,
-        process: "ManagedProcess",
-        index: int,
-        *,
-        source: int,
-        log: int,
-        offset: int = 0,
-        relay: int = -1,
-    ) -> None:
-        """`source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe
-        between them.
+    process: "ManagedProcess"
+    index: int
+    source: int = field(kw_only=True)
+    log: int = field(kw_only=True)
+    offset: int = field(default=0, kw_only=True)
+    relay: int = field(default=-1, kw_only=True)
+    is_terminal: bool = field(init=False)
+    may_be_relayed: bool = field(init=False)  # no relay was offered to it yet
+    is_open: bool = field(default=True, init=False)
+    is_stalled: bool = field(default=False, init=False)  # the disk is full, and another attempt is due
+    is_big: bool = field(default=False, init=False)
+    short_reads: int = field(default=0, init=False)
+    last_ns: int = field(default=0, init=False)
+    empty_turns: int = field(default=0, init=False)
 
-        Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
-        """
-        self.process = process
-        self.index = index
-        self.source = source
-        self.log = log
-        self.offset = offset
-        self.relay = relay
-        self.is_terminal = process.spec.stdio == "pty"
-        self.may_be_relayed = not self.is_terminal  # no relay was offered to it yet
-        self.is_open = True
-        self.is_stalled = False  # the disk is full, and another attempt is due
-        self.is_big = False
-        self.short_reads = 0
-        self.last_ns = 0
-        self.empty_turns = 0
+    def __post_init__(self) -> None:
+        """Know whether it is a terminal's: only a pipe gets a relay later."""
+        self.is_terminal = self.process.spec.stdio == "pty"
+        self.may_be_relayed = not self.is_terminal
 
     def close_log(self) -> None:
         """Close the log, if it was opened."""
@@ -99,99 +78,66 @@ class Stream:
             self.log = -1
 
 
+@dataclass(eq=False, slots=True)
 class ManagedProcess:
     """Everything about one process that the supervisor keeps; `fds` holds the keeper's ends by the shim's
     letters.
+
+    `failed_at`: where its start failed, in the words of its shim. `is_adopted`: taken over from an earlier
+    supervisor, whose state folder may have had another path. `is_owed`: reported as done, but its record
+    waits until the file system is not read-only any more. `lent` (by `PassedStdin`) and `secrets` (by
+    `frames.encode_secrets`) are here until the command has them. `idx_released`: pages of the index before
+    this one have been considered for release. `typed_bytes`: of a line that is not ended, at a terminal that
+    reads whole lines. `held_since`: since when its shim was found stopped whenever its tree was killed.
+    `told`: the newest doorbell that was sent to every server; `last_doorbell` is set when it is let go of.
     """
 
-    __slots__ = (
-        "answers",
-        "cause",
-        "code",
-        "deadline",
-        "descendants",
-        "ended_ns",
-        "failed_at",
-        "fds",
-        "flags",
-        "folder",
-        "held_since",
-        "idx",
-        "idx_released",
-        "inputs",
-        "is_adopted",
-        "is_empty",
-        "is_orphan",
-        "is_owed",
-        "key",
-        "kill_timer",
-        "last_doorbell",
-        "lent",
-        "listener",
-        "note",
-        "phase",
-        "pid",
-        "pidfd",
-        "process_id",
-        "released",
-        "run_ns",
-        "run_stream",
-        "secrets",
-        "shim",
-        "spec",
-        "started_ns",
-        "stop_at",
-        "streams",
-        "ticks",
-        "timeout_timer",
-        "told",
-        "typed_bytes",
-    )
+    process_id: str
+    folder: str
+    spec: Spec
+    key: bytes = field(init=False)
+    phase: Phase = Phase.STARTING
+    flags: int = 0
+    code: int = 0
+    cause: int = 0
+    note: str = ""
+    failed_at: str | None = None
+    pid: int = 0
+    ticks: int = 0
+    pidfd: int = -1
+    started_ns: int = 0
+    ended_ns: int = 0
+    descendants: int = 0
+    shim: ShimLink | None = None
+    listener: socket.socket | None = None
+    is_adopted: bool = False
+    is_empty: bool = False
+    is_orphan: bool = False
+    is_owed: bool = False
+    streams: list[Stream] = field(default_factory=list)
+    fds: dict[str, int] = field(default_factory=dict)
+    lent: list[int] = field(default_factory=list)
+    secrets: bytes | None = None
+    idx: int = -1
+    idx_released: int = 0
+    run_stream: int = -1
+    run_ns: int = 0
+    released: list[int] = field(init=False)
+    inputs: list[tuple[memoryview, Answer]] = field(default_factory=list)
+    typed_bytes: int = 0
+    answers: list[Answer] = field(default_factory=list)
+    kill_timer: Timer | None = None
+    timeout_timer: Timer | None = None
+    held_since: float = 0.0
+    stop_at: float = 0.0
+    deadline: float = 0.0
+    told: bytes = b""
+    last_doorbell: bytes = b""
 
-    def __init__(self, process_id: str, folder: str, spec: Spec) -> None:
-        self.process_id = process_id
-        self.key = id_to_bytes(process_id)
-        self.folder = folder
-        self.spec = spec
-        self.phase = Phase.STARTING
-        self.flags = 0
-        self.code = 0
-        self.cause = 0
-        self.note = ""
-        self.failed_at: str | None = None  # where its start failed, in the words of its shim
-        self.pid = 0
-        self.ticks = 0
-        self.pidfd = -1
-        self.started_ns = 0
-        self.ended_ns = 0
-        self.descendants = 0
-        self.shim: ShimLink | None = None
-        self.listener: socket.socket | None = None
-        # Taken over from an earlier supervisor, whose state folder may have had another path.
-        self.is_adopted = False
-        self.is_empty = False
-        self.is_orphan = False
-        # Reported as done, but its record waits until the file system is not read-only any more.
-        self.is_owed = False
-        self.streams: list[Stream] = []
-        self.fds: dict[str, int] = {}
-        self.lent: list[int] = []  # by `PassedStdin`, until the command has them
-        self.secrets: bytes | None = None  # by `frames.encode_secrets`, until the command has them
-        self.idx = -1
-        self.idx_released = 0  # pages of the index before this one have been considered for release
-        self.run_stream = -1
-        self.run_ns = 0
+    def __post_init__(self) -> None:
+        """Find its key, and begin with all of both streams."""
+        self.key = id_to_bytes(self.process_id)
         self.released = [0, 0]
-        self.inputs: list[tuple[memoryview, Answer]] = []
-        self.typed_bytes = 0  # of a line that is not ended, at a terminal that reads whole lines
-        self.answers: list[Answer] = []
-        self.kill_timer: Timer | None = None
-        self.timeout_timer: Timer | None = None
-        self.held_since = 0.0  # since when its shim was found stopped whenever its tree was killed
-        self.stop_at = 0.0
-        self.deadline = 0.0
-        self.told = b""  # the newest doorbell that was sent to every server
-        self.last_doorbell = b""  # set when the process is let go of
 
     @property
     def total(self) -> int:

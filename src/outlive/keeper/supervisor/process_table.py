@@ -13,6 +13,7 @@ from typing import Protocol
 
 from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
@@ -26,15 +27,13 @@ _MAX_WAITING_BYTES = 32 << 20  # of all requests that wait; a server's inputs ar
 _REQUEST_BYTES = 1024  # counted for each request beside its payload
 
 
+@dataclass(eq=False, slots=True)
 class _Waiting:
     """A request that goes on with `act`, unless its time ends before."""
 
-    __slots__ = ("act", "size", "timer")
-
-    def __init__(self, act: Callable[[], None], size: int) -> None:
-        self.act = act
-        self.size = size
-        self.timer: Timer | None = None
+    act: Callable[[], None]
+    size: int
+    timer: Timer | None = None
 
 
 class Unrecovered:

@@ -22,7 +22,7 @@ from outlive.keeper.supervisor.managed_process import Answer, ManagedProcess, se
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses
-from outlive.keeper.supervisor.starts.launcher import Launcher, failed_start, known_start
+from outlive.keeper.supervisor.starts.launcher import Launcher
 from outlive.kernel import sockets
 from outlive.protocols.frames import encode_secrets
 from outlive.protocols.keeper import CauseCode, Phase
@@ -134,7 +134,14 @@ class Requests:
                 case _ if client.is_inside:
                     answer({"error": "inside_process", "message": _INSIDE})
                 case "start":
-                    self._start(message, content, answer)
+                    size, secrets = int(str(message["spec_bytes"])), message.get("secrets")
+                    self._starts.start(
+                        str(message["id"]),
+                        content[:size],
+                        content[size:],
+                        answer,
+                        secrets=encode_secrets(secrets) if isinstance(secrets, dict) else None,
+                    )
                 case str() if operation in self._about_keeper:
                     self._about_keeper[operation](client, message, answer)
                 case str():
@@ -165,30 +172,6 @@ class Requests:
     def _end(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
         within_s = float(str(message.get("within_s", math.inf)))
         self._lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
-
-    def _start(self, message: _Message, content: bytes, answer: Answer) -> None:
-        process_id = str(message["id"])
-        size = int(str(message["spec_bytes"]))
-        known = self._table.by_key.get(id_to_bytes(process_id))
-        if known is None:
-            secrets = message.get("secrets")
-            self._starts.start(
-                process_id,
-                content[:size],
-                content[size:],
-                answer,
-                secrets=encode_secrets(secrets) if isinstance(secrets, dict) else None,
-            )
-        elif known.pid:
-            answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
-        elif known.failed_at is not None:  # it is still in the table, perhaps because its record is owed
-            answer(failed_start(known.code, known.failed_at, folder=known.folder))
-        elif (
-            known.phase >= Phase.EXITED
-        ):  # it failed to start under an earlier supervisor, whose record says how
-            answer(known_start(known.folder))
-        else:  # another request has begun the same start: both get its answer
-            known.answers.append(answer)
 
     def _stop(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         if not (process.phase == Phase.DONE and process.is_empty):

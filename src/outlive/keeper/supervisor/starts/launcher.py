@@ -12,6 +12,7 @@ import os
 import resource
 from collections.abc import Callable
 
+from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
 from outlive.keeper.supervisor.home import Home
@@ -31,12 +32,12 @@ from outlive.keeper.supervisor.starts.container_links import ContainerLinks
 from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolder, PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import ShimPool
 from outlive.kernel import sockets
-from outlive.kernel.disk import FULL, look_at
+from outlive.kernel.disk import FULL, look_at_space
 from outlive.kernel.failpoints import hit
 from outlive.kernel.files import read_all, set_aside, write_prepared
 from outlive.kernel.state_files import Journal, read_end, read_pid
 from outlive.protocols.frames import WITHDRAWN
-from outlive.protocols.keeper import decode_spec, stored_spec
+from outlive.protocols.keeper import Phase, decode_spec, stored_spec
 
 INTERRUPTED: dict[str, object] = {
     "error": "start_failed",
@@ -102,10 +103,14 @@ class Launcher:
     def start(
         self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer, *, secrets: bytes | None = None
     ) -> None:
-        """Start a command whose id is new here; the answer comes when the shim has spawned it.
+        """Start a command, or answer for the start that had its id before; the answer comes when the shim has
+        spawned it.
 
         `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
         """
+        if (known := self._table.by_key.get(id_to_bytes(process_id))) is not None:
+            _join(known, answer)
+            return
         spec = decode_spec(raw_spec, with_command=False)  # the shim reads the command itself
         folder = f"{self._processes}/{process_id}"
         count = len(self._table.by_key) + len(self._table.unrecovered.by_key)
@@ -114,7 +119,7 @@ class Launcher:
             answer({"error": "process_limit", "message": message})
             return
         # Before anything is taken: a start that fails halfway would have to be told apart from one that ran.
-        lack = look_at(self._root) if self._home.is_here() else "folder_gone"
+        lack = look_at_space(self._root)[0] if self._home.is_here() else "folder_gone"
         if lack is not None and not os.path.exists(folder):
             answer({"error": lack, "message": _LACKS[lack]})
             return
@@ -145,11 +150,11 @@ class Launcher:
             self._prepared.give_back(prepared)
             for fd in lent:
                 os.close(fd)
-            known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
+            is_known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
             # The folder is an earlier start's, and the table holds nothing of it any more.
-            if known:
+            if is_known:
                 self._journal.end(process_id)
-            answer(known_start(folder) if known else _refusal(error))
+            answer(known_start(folder) if is_known else _refusal(error))
             return
         hit("start.committed")
         process = ManagedProcess(process_id, folder, spec)
@@ -236,6 +241,19 @@ class Launcher:
         if shim is not None:
             self._pool.give_back(shim)
         self._failed(process, number, place)
+
+
+def _join(known: ManagedProcess, answer: Answer) -> None:
+    """Answer for a start that has been begun already."""
+    if known.pid:
+        answer({"pid": known.pid, "started_ns": known.started_ns, "existing": True})
+    elif known.failed_at is not None:  # it is still in the table, perhaps because its record is owed
+        answer(failed_start(known.code, known.failed_at, folder=known.folder))
+    elif known.phase >= Phase.EXITED:
+        # It failed to start under an earlier supervisor, whose record says how.
+        answer(known_start(known.folder))
+    else:  # another request has begun the same start: both get its answer
+        known.answers.append(answer)
 
 
 def open_logs(folder: str) -> tuple[int, int, int]:
