@@ -154,7 +154,8 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse what no process can be given, whatever the command is."""
-        check_variables(self.cwd, self.env)
+        if self.cwd or self.env:
+            check_variables(self.cwd, self.env)
 
     def __repr__(self) -> str:
         """Return the kind of request alone: the values of `env_secrets` stand in no text."""

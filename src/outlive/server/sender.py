@@ -16,6 +16,7 @@ import secrets
 from collections.abc import Callable, Coroutine
 from typing import Generic, Protocol, TypeVar
 
+from outlive.core.values import dataclass, field
 from outlive.engine import Process
 from outlive.server.http.websocket_io import Outbox
 
@@ -57,64 +58,39 @@ class Sendable(Protocol):
 _Followed = TypeVar("_Followed", bound=Sendable)
 
 
+@dataclass(eq=False, slots=True)
 class Sender(Generic[_Followed]):
     """Sends one subscription to one connection. Used on the event loop only.
 
     `begin` starts it, `close` ends it without a message; it ends itself after its last message.
+
+    Attributes:
+        subscription: What is sent.
+        outbox: Where frames leave.
+        spawn: Runs a coroutine in the connection's task group.
+        fail: Called after an unexpected error here: it must close the connection, which would look alive but
+            stay silent.
+        shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
+        reads: Whether output is sent at all.
     """
 
-    __slots__ = (
-        "_fail",
-        "_holds",
-        "_idle_timer",
-        "_is_closed",
-        "_is_draining",
-        "_outbox",
-        "_partial_since",
-        "_reads",
-        "_shows_partial",
-        "_spawn",
-        "_touched_at",
-        "_unsubscribe",
-        "subscription",
-    )
-
-    def __init__(
-        self,
-        subscription: _Followed,
-        outbox: Outbox,
-        *,
-        spawn: Spawn,
-        fail: Callable[[], None],
-        shows_partial: bool,
-        reads: bool,
-    ) -> None:
-        """Join a subscription and an outbox.
-
-        Args:
-            subscription: What is sent.
-            outbox: Where frames leave.
-            spawn: Runs a coroutine in the connection's task group.
-            fail: Called after an unexpected error here: it must close the connection, which would look alive
-                but stay silent.
-            reads: Whether output is sent at all.
-            shows_partial: Whether idle partial lines are sent (terminals and stdin pipes).
-        """
-        self.subscription = subscription
-        self._outbox = outbox
-        self._spawn = spawn
-        self._fail = fail
-        self._shows_partial = shows_partial
-        self._reads = reads
-        self._holds = 0
-        self._is_draining = self._is_closed = False
-        self._touched_at = self._partial_since = 0.0
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._unsubscribe: Callable[[], None] | None = None
+    subscription: _Followed
+    outbox: Outbox
+    spawn: Spawn
+    fail: Callable[[], None]
+    shows_partial: bool
+    reads: bool
+    _holds: int = field(default=0, init=False)
+    _is_draining: bool = field(default=False, init=False)
+    _is_closed: bool = field(default=False, init=False)
+    _touched_at: float = field(default=0.0, init=False)
+    _partial_since: float = field(default=0.0, init=False)
+    _idle_timer: asyncio.TimerHandle | None = field(default=None, init=False)
+    _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
 
     def begin(self) -> None:
         """Send what there is, and go on until the end."""
-        self._unsubscribe = self.subscription.process.subscribers.add(self.kick, reads=self._reads)
+        self._unsubscribe = self.subscription.process.subscribers.add(self.kick, reads=self.reads)
         self.kick()
 
     def close(self) -> None:
@@ -142,20 +118,20 @@ class Sender(Generic[_Followed]):
         if self._is_draining or self._is_closed or self._holds:
             return
         has_more = True
-        if self._outbox.is_ready:
+        if self.outbox.is_ready:
             try:
                 frames, has_more = self._turn()
                 if frames:
-                    self._outbox.write(frames)
+                    self.outbox.write(frames)
             except Exception:
                 _logger.exception("following a process failed", extra=self._break_down())
                 return
-        elif self._outbox.is_closed:
+        elif self.outbox.is_closed:
             self.close()
             return
         if has_more:
             self._is_draining = True
-            self._spawn(self._drain())
+            self.spawn(self._drain())
 
     def _may_send(self) -> bool:
         return not (self._is_closed or self._holds)
@@ -164,14 +140,14 @@ class Sender(Generic[_Followed]):
         """Take turns while the client reads and something is left."""
         try:
             while self._may_send():
-                await self._outbox.wait_ready()
-                if self._outbox.is_closed:
+                await self.outbox.wait_ready()
+                if self.outbox.is_closed:
                     self.close()
                 if not self._may_send():
                     return
                 frames, has_more = self._turn()
                 if frames:
-                    await self._outbox.send(frames)
+                    await self.outbox.send(frames)
                 elif not has_more:
                     return  # no `await` since the turn: no kick can have been missed
                 await asyncio.sleep(0)
@@ -184,14 +160,14 @@ class Sender(Generic[_Followed]):
         frames, has_more = self.subscription.turn()
         if self.subscription.is_over:
             self.close()
-        elif self._shows_partial:
+        elif self.shows_partial:
             self._watch_partial()
         return frames, has_more
 
     def _break_down(self) -> dict[str, str]:
         """End this sender and its connection; return the fields of the log entry."""
         self.close()
-        self._fail()
+        self.fail()
         return {"reference": secrets.token_hex(4), "process_id": self.subscription.process.process_id}
 
     def _watch_partial(self) -> None:
@@ -209,10 +185,10 @@ class Sender(Generic[_Followed]):
             return
         loop = asyncio.get_running_loop()
         rest = min(self._touched_at + _IDLE_S, self._partial_since + _IDLE_MAX_S) - loop.time()
-        if rest > 0 or self._is_draining or self._holds or not self._outbox.is_ready:
+        if rest > 0 or self._is_draining or self._holds or not self.outbox.is_ready:
             self._idle_timer = loop.call_later(max(rest, _IDLE_S / 4), self._on_idle)
             return
         try:
-            self._outbox.write(self.subscription.show_partial())
+            self.outbox.write(self.subscription.show_partial())
         except Exception:
             _logger.exception("following a process failed", extra=self._break_down())

@@ -238,11 +238,6 @@ class ChangeHandler:
         self.unread.changed(process)
         self.events.publish_changes(process, changes)
 
-    def started(self, process: Process) -> None:
-        """Watch and publish a process that runs."""
-        self.questions.watch(process)
-        self.events.publish_process(ProcessStarted, process)
-
     def adopted(self, process: Process) -> None:
         """Count, watch and publish a process of an earlier server that was found again."""
         self.groups.enter(process)
@@ -417,7 +412,8 @@ class StartOutcomes:
             self.registry.put(process.stored)
         else:
             self.feed.note(process)
-        self.changes.started(process)
+        self.changes.questions.watch(process)
+        self.events.publish_process(ProcessStarted, process)
 
     def refuse(self, process: Process, error: OutliveError, *, is_heard: bool) -> None:
         """Record that a start was refused: to its caller, which may ask again under the same id, or
