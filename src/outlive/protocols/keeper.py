@@ -45,6 +45,8 @@ to_json = json.JSONEncoder(check_circular=False).encode
 _HEAD = ("stdio", "stdin", "rows", "cols", "timeout_s", "grace_s", "output_limit", "on_limit", "after_exit")
 _members_of = operator.itemgetter(*_HEAD)
 _SELDOM = ("secrets", "groups", "container")
+_FACTS = (*_SELDOM, *_HEAD)
+_facts_of = operator.attrgetter(*_FACTS)
 
 
 class Phase(IntEnum):
@@ -200,7 +202,7 @@ def decode_message(packet: bytes) -> tuple[dict[str, object], bytes]:
 
 def encode_spec(spec: Spec) -> bytes:
     """Return the spec file: a version line with the head's length, the JSON head, the exec block."""
-    members = {name: getattr(spec, name) for name in (*_SELDOM, *_HEAD)}
+    members = dict(zip(_FACTS, _facts_of(spec), strict=True))
     for name in _SELDOM:
         if not members[name]:
             del members[name]

@@ -1,6 +1,9 @@
 """One open WebSocket of a client: `Connection` reads requests, sees to their answers, and ends with the
 socket.
 
+A request goes in a straight line: `requested` finds its method and checks its parameters, `Requested.answer`
+runs it, turns every failure into an error, and keeps a batch together.
+
 `continuations` finds what goes on for a client that has come back: which processes, from where, in which
 format.
 """
@@ -10,9 +13,11 @@ import contextlib
 import itertools
 import logging
 import secrets
-from collections.abc import Coroutine, Mapping
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import get_args
 
+import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from outlive import PROTOCOL, __version__
@@ -25,21 +30,34 @@ from outlive.core.errors import (
     LimitExceeded,
     OutliveError,
     ProcessNotFound,
+    ProtocolViolation,
 )
+from outlive.core.events import AuditEvent
 from outlive.core.values import dataclass
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.frontends.jsonrpc.context import Concurrency, Context, Observe
+from outlive.frontends.jsonrpc.context import Concurrency, Context, Method, Observe, Result
 from outlive.frontends.jsonrpc.event_feed import EventFeed
-from outlive.frontends.jsonrpc.methods import TURN_REQUESTS, Requested, methods, requested
+from outlive.frontends.jsonrpc.methods import WITH_BYTES, methods
 from outlive.frontends.jsonrpc.sessions import Sessions
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
+from outlive.operations.requests import decode_request
+from outlive.operations.table import all_operations
 from outlive.policy.access import Access
-from outlive.protocols.jsonrpc.answers import encode_error, encode_notification
+from outlive.protocols.jsonrpc.answers import encode_batch, encode_error, encode_notification, encode_result
 from outlive.protocols.jsonrpc.output import FrameHeads
 from outlive.protocols.jsonrpc.params import OutputMode
-from outlive.protocols.jsonrpc.requests import NULL_ID, Resumption, parse_binary, parse_frame
+from outlive.protocols.jsonrpc.requests import (
+    MAX_BATCH_ANSWER_BYTES,
+    NULL_ID,
+    Batch,
+    Request,
+    RequestRefusal,
+    Resumption,
+    parse_binary,
+    parse_frame,
+)
 from outlive.protocols.jsonrpc.views import process_view
-from outlive.protocols.websocket_frames import text_frame
+from outlive.protocols.websocket_frames import binary_frame, text_frame
 from outlive.server.http.websocket_io import Outbox
 from outlive.server.limiters import Take
 from outlive.server.operations import Operations
@@ -100,6 +118,7 @@ async def _find(context: Context, process_id: str) -> Process | None:
 
 _logger = logging.getLogger(__name__)
 
+_TURN_REQUESTS = 32  # of which most take some 0.1 ms: then other tasks run
 # WebSocket close codes (RFC 6455, section 7.4; 1013 is IANA's "try again later"; 4000-4999 are ours to
 # define).
 _POLICY_VIOLATION = 1008
@@ -114,6 +133,155 @@ _MAX_LARGE = (
     32  # large answers of one connection that lie in memory or are made; our own client asks for 12 at once
 )
 _CLOSE_PATIENCE_S = 1.0  # for a client that does not read: the server then cuts the connection
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """One request of a frame: its method with checked parameters, or the error that it gets instead.
+
+    An error of the parameters has its method beside it: a caller that may not call a method at all learns
+    that first, as over REST and MCP, whatever the parameters are.
+    """
+
+    request_id: bytes | None
+    label: str | None = None
+    method: Method | None = None
+    params: msgspec.Struct | None = None
+    payload: memoryview | None = None  # what a binary frame brought with it
+    error: OutliveError | None = None
+
+    async def run(self, context: Context) -> Result | OutliveError:
+        """Return what the method gives, or why it does not; raises nothing but a cancellation."""
+        method = self.method
+        if method is None:
+            assert self.error is not None
+            return self.error
+        begun = time.monotonic()
+        try:
+            context.access.require(all_operations()[method.name].scope)
+            if self.error is not None:
+                return self.error
+            if self.payload is None:
+                result = await method.answer(context, self.params, self.label)
+            else:
+                result = await WITH_BYTES[method.name][1](context, self.params, self.payload)
+        except AccessDenied as error:
+            context.engine.events.publish(
+                AuditEvent(
+                    what="access",
+                    by=context.owner(self.label),
+                    decision="denied",
+                    reason=error.code,
+                    details={"path": f"/ws/mcp {method.name}"},
+                )
+            )
+            return error
+        except OutliveError as error:
+            return error
+        except Exception:
+            reference = secrets.token_hex(4)
+            _logger.exception("a request failed", extra={"reference": reference})
+            text = f"Something went wrong (reference {reference})."
+            return OutliveError("internal_error", text, details={"reference": reference})
+        context.observe(method.name, time.monotonic() - begun)
+        return result
+
+
+class Requested(msgspec.Struct, frozen=True, kw_only=True):
+    """What one frame asks for. `concurrency` says how it may run beside other frames of its connection."""
+
+    entries: Sequence[_Entry]
+    is_batch: bool
+    concurrency: Concurrency
+
+    async def answer(self, context: Context) -> tuple[bytes, list[Callable[[], None]]]:
+        """Do what is asked, one request after the other.
+
+        Return frames for one write, and what happens behind it.
+
+        The responses of a batch lie in memory until all are there: what would come behind
+        `MAX_BATCH_ANSWER_BYTES` is not done.
+        """
+        responses: list[bytes] = []
+        notifications: list[bytes] = []
+        followups: list[Callable[[], None]] = []
+        answered_bytes = 0
+        for number, entry in enumerate(self.entries, 1):
+            is_full = answered_bytes > MAX_BATCH_ANSWER_BYTES and entry.request_id is not None
+            result = _batch_is_full() if is_full else await entry.run(context)
+            before = len(responses)
+            if isinstance(result, OutliveError):
+                context.engine.redaction.finish(result, getattr(entry.params, "env_secrets", {}))
+                if entry.request_id is not None:
+                    responses.append(encode_error(entry.request_id, result))
+            else:
+                if entry.request_id is not None and result.payload is None:
+                    responses.append(encode_result(entry.request_id, result.members))
+                elif entry.request_id is not None and self.is_batch:
+                    error = ProtocolViolation("binary_frame", "Bytes are asked for in a request of its own.")
+                    responses.append(encode_error(entry.request_id, error))
+                elif entry.request_id is not None and result.payload is not None:
+                    head = encode_result(entry.request_id, result.members)
+                    return binary_frame(b"\n".join((head, result.payload))), followups
+                notifications += result.notifications
+                if result.then is not None:
+                    followups.append(result.then)
+            answered_bytes += sum(map(len, responses[before:]))
+            if number % _TURN_REQUESTS == 0:
+                await asyncio.sleep(0)
+        return self._framed(responses, notifications), followups
+
+    def refuse(self, error: OutliveError) -> bytes:
+        """Return the frames of the answer when nothing of this is done."""
+        asked = [one.request_id for one in self.entries if one.request_id is not None]
+        return self._framed([encode_error(request_id, error) for request_id in asked], [])
+
+    def _framed(self, responses: list[bytes], notifications: list[bytes]) -> bytes:
+        if self.is_batch and responses:
+            responses = [encode_batch(responses)]
+        return b"".join(map(text_frame, responses + notifications))
+
+
+def _batch_is_full() -> LimitExceeded:
+    return LimitExceeded(
+        "batch_limit", f"This batch was answered with {MAX_BATCH_ANSWER_BYTES} bytes already."
+    )
+
+
+def requested(frame: Request | RequestRefusal | Batch) -> Requested:
+    """Return what a parsed frame asks for; methods are found and parameters checked here."""
+    if isinstance(frame, Batch):
+        found = [_entry_of(one) for one in frame.entries]
+        return Requested(
+            entries=[entry for entry, _ in found],
+            is_batch=True,
+            concurrency=max(concurrency for _, concurrency in found),
+        )
+    entry, concurrency = _entry_of(frame)
+    return Requested(entries=(entry,), is_batch=False, concurrency=concurrency)
+
+
+def _entry_of(request: Request | RequestRefusal) -> tuple[_Entry, Concurrency]:
+    """Return a request with its method and checked parameters, and how it may run beside others."""
+    if isinstance(request, RequestRefusal):
+        return _Entry(request.request_id, error=request.error), Concurrency.IN_ORDER
+    request_id, method = request.request_id, methods().get(request.method)
+    error: OutliveError
+    if method is None:
+        error = ProtocolViolation("method_not_found", f"There is no method {request.method[:40]!r}.")
+        return _Entry(request_id, error=error), Concurrency.IN_ORDER
+    shape = method.shape
+    if request.payload is not None:
+        if method.name not in WITH_BYTES:
+            error = ProtocolViolation("binary_frame", f"{method.name} is asked for in a text frame.")
+            return _Entry(request_id, error=error), Concurrency.IN_ORDER
+        shape = WITH_BYTES[method.name][0]
+    try:
+        params = decode_request(request.params, shape)
+    except InvalidRequest as refusal:
+        return _Entry(request_id, request.label, method, error=refusal), Concurrency.IN_ORDER
+    # A start that wants the session's one place is answered in order; only those beside it are not.
+    concurrency = method.concurrency if getattr(params, "concurrent", True) else Concurrency.IN_ORDER
+    return _Entry(request_id, request.label, method, params, request.payload), concurrency
 
 
 class Connection:
@@ -266,7 +434,7 @@ class Connection:
         for number in itertools.count(1):
             # Frames that have come already are received without a pause, 40 000 of them at once: other tasks
             # run in between.
-            if number % TURN_REQUESTS == 0:
+            if number % _TURN_REQUESTS == 0:
                 await asyncio.sleep(0)
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
