@@ -228,7 +228,9 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
     is_removed = asyncio.Event()
     read, remove_tree, loop = engine._recovery._read, shutil.rmtree, asyncio.get_running_loop()
 
-    async def read_early(process_ids: Iterable[ProcessId], *, is_live: bool) -> dict[ProcessId, Any]:
+    async def read_early(
+        _recovery: object, process_ids: Iterable[ProcessId], *, is_live: bool
+    ) -> dict[ProcessId, Any]:
         found = await read(process_ids, is_live=is_live)
         await is_removed.wait()
         return found
@@ -242,7 +244,7 @@ async def test_a_late_doorbell_does_not_bring_back_what_is_being_removed(
         asyncio.run_coroutine_threadsafe(ring(), loop).result(10)
         remove_tree(folder, ignore_errors=ignore_errors)
 
-    monkeypatch.setattr(engine._recovery, "_read", read_early)
+    monkeypatch.setattr(type(engine._recovery), "_read", read_early)
     monkeypatch.setattr("outlive.engine.recovery.upkeep.shutil.rmtree", ring_first)
     await engine.records.remove(process)
     is_removed.set()

@@ -15,6 +15,7 @@ from outlive.core.cursor import Cursor
 from outlive.core.errors import ProcessNotFound
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine.controls import Controls
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process
@@ -23,31 +24,20 @@ from outlive.engine.records import Records
 from outlive.store.folder import ChangedLabels
 
 
+@dataclass(eq=False, slots=True)
 class AuditedControls:
-    """What changes processes, for one caller.
+    """What changes processes, for one caller, `by`; `queries` knows the process in which it may live.
 
     Each method does what its namesake in `Controls` or `Records` does.
 
     Each raises CommandRefused (`profile_too_weak`) where `check` does.
     """
 
-    __slots__ = ("_controls", "_queries", "_records", "by", "events")
-
-    def __init__(
-        self,
-        by: Owner,
-        *,
-        controls: Controls,
-        records: Records,
-        queries: Queries,
-        events: EventPublisher,
-    ) -> None:
-        """Act for `by`; `queries` knows the process in which it may live."""
-        self.by = by
-        self._controls = controls
-        self._records = records
-        self._queries = queries
-        self.events = events
+    by: Owner
+    controls: Controls
+    records: Records
+    queries: Queries
+    events: EventPublisher
 
     async def control(self, process: Process, operation: Control) -> None:
         """Carry out an operation; the audit log has it under the operation's verb."""
@@ -58,42 +48,42 @@ class AuditedControls:
             case CloseOutput(stream=stream):
                 details = {"stream": stream}
         async with _audited(self, operation.verb, process, **details):
-            await self._controls.control(process, operation)
+            await self.controls.control(process, operation)
 
     async def cancel(self, process: Process, *, grace_s: float | None = None, note: str = "") -> None:
         """End the whole tree: TERM now, KILL after the grace period."""
         async with _audited(self, "cancel", process):
-            await self._controls.cancel(process, grace_s=grace_s, note=note)
+            await self.controls.cancel(process, grace_s=grace_s, note=note)
 
     async def end(self, process: Process, *, grace_s: float, note: str) -> bool:
         """End the whole tree and return when it is gone, and whether the KILL was needed."""
         async with _audited(self, "cancel", process):
-            return await self._controls.end(process, grace_s=grace_s, note=note)
+            return await self.controls.end(process, grace_s=grace_s, note=note)
 
     async def write(self, process: Process, data: bytes | memoryview | AsyncIterable[bytes]) -> int:
         """Write to the process's input; how many bytes they were is published once, what they were never."""
         async with _audited(self, "write", process) as details:
             details["bytes"] = 0
-            written = await self._controls.write(process, data)
+            written = await self.controls.write(process, data)
             details["bytes"] = written
         return written
 
     async def move(self, process: Process, *, places: int) -> None:
         """Put a command that waits for its turn back, or forward, in its group's line."""
         async with _audited(self, "move", process, places=places):
-            await self._controls.move(process, places)
+            await self.controls.move(process, places)
 
     async def relabel(
         self, process: Process, *, tags: Mapping[str, str], group: str | None, name: str | None
     ) -> None:
         """Give a process other tags, another group and another name."""
         async with _audited(self, "relabel", process):
-            await self._records.relabel(process, ChangedLabels(tags=tags, group=group, name=name))
+            await self.records.relabel(process, ChangedLabels(tags=tags, group=group, name=name))
 
     async def remove(self, process: Process, *, force: bool = False, note: str = "") -> None:
         """Forget a finished process."""
         async with _audited(self, "remove", process, force=force):
-            await self._records.remove(process, force=force, note=note)
+            await self.records.remove(process, force=force, note=note)
 
     async def release(
         self, process: Process, *, stdout_bytes: int = 0, stderr_bytes: int = 0, unbound: bool = False
@@ -103,7 +93,7 @@ class AuditedControls:
         Not published, because a reader does it many times a second.
         """
         await self.check(process)
-        await self._controls.release(
+        await self.controls.release(
             process, stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes, unbound=unbound
         )
 
@@ -136,7 +126,7 @@ class AuditedControls:
         if not self.by.address.startswith("unix pid "):
             return False
         try:
-            process = await self._queries.find(process_id)
+            process = await self.queries.find(process_id)
         except ProcessNotFound:
             return False
         return process.record.owner.address == self.by.address
@@ -153,9 +143,9 @@ class AuditedControls:
                 than that process has, or than what the request starts may have.
         """
         if isinstance(what, Owner):
-            await check_request(self._queries, what, self.by)
+            await check_request(self.queries, what, self.by)
         else:
-            await check_reach(self._queries, what, self.by)
+            await check_reach(self.queries, what, self.by)
 
 
 @contextlib.asynccontextmanager

@@ -32,6 +32,7 @@ from outlive.core.controls import (
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
 from outlive.core.events import StateChanged
 from outlive.core.lifecycle import Cause, State, Trigger, advance
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import LiveTable
@@ -48,6 +49,7 @@ _DECIDED_S = 25.0  # as long as the backend waits for the keeper's answer to a s
 _PIECE_BYTES = 1024 * 1024  # of an input; what a backend takes at once
 
 
+@dataclass(eq=False, slots=True)
 class Controls:
     """What can be done to a process.
 
@@ -56,21 +58,14 @@ class Controls:
     asked.
     """
 
-    def __init__(
-        self,
-        backend: Backend,
-        settings: EngineSettings,
-        *,
-        queue: StartQueue,
-        questions: QuestionWatch,
-        events: EventPublisher,
-    ) -> None:
-        self._backend = backend
-        self._settings = settings
-        self._queue = queue
-        self._questions = questions
-        self._events = events
-        self._input_locks: WeakKeyDictionary[Process, asyncio.Lock] = WeakKeyDictionary()
+    backend: Backend
+    settings: EngineSettings
+    queue: StartQueue
+    questions: QuestionWatch
+    events: EventPublisher
+    _input_locks: WeakKeyDictionary[Process, asyncio.Lock] = field(
+        default_factory=WeakKeyDictionary, init=False
+    )
 
     async def control(self, process: Process, operation: Control) -> None:
         """Carry out an operation, once it is known to make sense for this process.
@@ -82,7 +77,7 @@ class Controls:
             with an input.
             InvalidRequest: It has no such pipe: a terminal, or stderr merged into stdout.
         """
-        send = functools.partial(self._backend.control, process.process_id, operation)
+        send = functools.partial(self.backend.control, process.process_id, operation)
         match operation:
             case Pause():
                 advance(process.status.state, Trigger.PAUSE)
@@ -126,7 +121,7 @@ class Controls:
             InvalidState: `not_in_line`.
             LimitExceeded: `disk_full`: the order cannot be kept.
         """
-        await self._queue.move(process, places)
+        await self.queue.move(process, places)
 
     def _confirm(self, process: Process, *, is_paused: bool) -> None:
         """Take over an acknowledgement.
@@ -134,7 +129,7 @@ class Controls:
         The keeper's notification behind it then changes nothing, so it is published here.
         """
         if process.status.confirm_pause(is_paused=is_paused):
-            self._events.publish_process(StateChanged, process)
+            self.events.publish_process(StateChanged, process)
 
     async def cancel(
         self, process: Process, *, grace_s: float | None = None, cause: Cause = Cause.CANCEL, note: str = ""
@@ -146,7 +141,7 @@ class Controls:
         (`ProcessRecord.error`). A process whose main process has ended can be cancelled as long as
         descendants live. What waits for its turn or for an approval never runs.
         """
-        if await self._queue.withdraw(process, cause=cause, note=note or _CANCELLED):
+        if await self.queue.withdraw(process, cause=cause, note=note or _CANCELLED):
             return
         if process.status.is_finished or not process.status.is_ended:
             advance(process.status.state, Trigger.STOP)
@@ -156,7 +151,7 @@ class Controls:
         while True:
             was_known = process.status.is_acknowledged
             try:
-                await self._backend.control(process.process_id, stop)
+                await self.backend.control(process.process_id, stop)
             except InvalidState:
                 if not was_known and not process.status.is_ended:
                     await self._decided(process)
@@ -214,12 +209,12 @@ class Controls:
         written = 0
         async with self._input_lock(process):
             # Before the bytes go in: what the process does with them is newer than this.
-            self._questions.input_written(process)
+            self.questions.input_written(process)
             async for piece in _pieces(data):
                 for at in range(0, len(piece), _PIECE_BYTES):
                     part = piece[at : at + _PIECE_BYTES]
                     try:
-                        await self._backend.write(process.process_id, part)
+                        await self.backend.write(process.process_id, part)
                     except LimitExceeded as error:
                         before = error.details.get("written_bytes", 0)
                         written += before if isinstance(before, int) else 0
@@ -242,12 +237,12 @@ class Controls:
         if process.status.is_closed:
             return
         with contextlib.suppress(InvalidState):  # it ended meanwhile
-            await self._backend.control(
+            await self.backend.control(
                 process.process_id, ReleaseOutput(stdout_bytes=stdout_bytes, stderr_bytes=stderr_bytes)
             )
             if unbound:
-                await self._backend.control(
-                    process.process_id, Unbind(output_limit=self._settings.options.output_limit_bytes)
+                await self.backend.control(
+                    process.process_id, Unbind(output_limit=self.settings.options.output_limit_bytes)
                 )
 
     async def _close_input(self, process: Process, operation: CloseInput) -> None:
@@ -255,9 +250,9 @@ class Controls:
             return  # its input is closed
         _check_input(process)
         async with self._input_lock(process):
-            self._questions.input_written(process)  # a program that waits for input reads the end of it
+            self.questions.input_written(process)  # a program that waits for input reads the end of it
             try:
-                await self._backend.control(process.process_id, operation)
+                await self.backend.control(process.process_id, operation)
             except InvalidState as error:
                 if error.code != "process_ended":  # it ended meanwhile
                     raise
@@ -296,13 +291,13 @@ def _ended(process: Process) -> InvalidState:
     return InvalidState("process_ended", f"The process has ended ({process.status.state}).")
 
 
+@dataclass(eq=False, slots=True)
 class BulkControls:
     """Carries out verbs side by side. On the engine's loop only."""
 
-    def __init__(self, controls: Controls, processes: LiveTable, *, reconciliation: Reconciliation) -> None:
-        self._controls = controls
-        self._processes = processes
-        self._reconciliation = reconciliation
+    controls: Controls
+    processes: LiveTable
+    reconciliation: Reconciliation
 
     async def control(
         self, wanted: ProcessFilter, verb: Callable[[Process], Awaitable[None]]
@@ -311,10 +306,10 @@ class BulkControls:
 
         Returns by process id None, or why it could not be done there (it ended meanwhile, for instance).
         """
-        await self._reconciliation.listed()
+        await self.reconciliation.listed()
         matching = [
             one
-            for one in self._processes.candidates(wanted)
+            for one in self.processes.candidates(wanted)
             if wanted.matches(one.record) and not one.status.is_ended
         ]
         outcomes: dict[str, OutliveError | None] = {}
@@ -343,12 +338,12 @@ class BulkControls:
 
         `grace_s` None leaves each its own.
         """
-        await self._reconciliation.listed()
-        live = self._processes.by_key
+        await self.reconciliation.listed()
+        live = self.processes.by_key
 
         async def end(process: Process) -> None:
             with contextlib.suppress(OutliveError):  # it may end, or the keeper vanish, at the same moment
-                await self._controls.cancel(process, cause=cause, note=note, grace_s=grace_s)
+                await self.controls.cancel(process, cause=cause, note=note, grace_s=grace_s)
                 await until(process, lambda one: one.status.is_closed)
 
         with contextlib.suppress(TimeoutError):

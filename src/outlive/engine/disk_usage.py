@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import ENDED
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine.queries import Queries
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.operations.answers import DiskRequest, DiskShare, DiskUsageAnswer, ProjectShare, RetentionRule
@@ -25,14 +26,14 @@ _BLOCK = 512  # st_blocks counts these, whatever the file system's are (stat(2))
 _Place = tuple[str | None, str, int]  # project, state, bytes
 
 
+@dataclass(eq=False, slots=True)
 class DiskUsage:
     """Answers the operation `disk`. On the engine's loop only."""
 
-    def __init__(self, layout: Layout, upkeep: Upkeep, *, rule: Retention, queries: Queries) -> None:
-        self._layout = layout
-        self._upkeep = upkeep
-        self._rule = rule
-        self._queries = queries
+    layout: Layout
+    upkeep: Upkeep
+    rule: Retention
+    queries: Queries
 
     async def answer(self, _asked: DiskRequest, by: Owner) -> DiskUsageAnswer:
         """Return what the caller's processes take now.
@@ -40,14 +41,14 @@ class DiskUsage:
         Raises:
             OutliveError: The registry does not answer, or the folder is gone.
         """
-        await self._queries.known()
+        await self.queries.known()
         known = await self._all_of(by.principal)
         places, own_bytes = await asyncio.to_thread(self._measure, known)
-        clock, candidates = await self._upkeep.candidates()
+        clock, candidates = await self.upkeep.candidates()
         retention = await asyncio.to_thread(
-            explained, candidates, self._rule, clock=clock, ours=known.keys(), now=datetime.now(UTC)
+            explained, candidates, self.rule, clock=clock, ours=known.keys(), now=datetime.now(UTC)
         )
-        disk = await asyncio.to_thread(os.statvfs, self._layout.root)
+        disk = await asyncio.to_thread(os.statvfs, self.layout.root)
         return DiskUsageAnswer(
             processes=len(places),
             running=_running(places),
@@ -67,7 +68,7 @@ class DiskUsage:
         before: str | None = None
         # In pages, so that other questions to the registry have their turns between.
         while True:
-            page = await self._queries.list(ProcessFilter(principal=principal, before=before), limit=_PAGE)
+            page = await self.queries.list(ProcessFilter(principal=principal, before=before), limit=_PAGE)
             for record in page:
                 found[record.process_id] = (record.project, record.state.value)
             if len(page) < _PAGE:
@@ -76,13 +77,13 @@ class DiskUsage:
 
     def _measure(self, known: dict[str, tuple[str | None, str]]) -> tuple[list[_Place], int]:
         places = [
-            (project, state, disk_bytes(self._layout.process(process_id)))
+            (project, state, disk_bytes(self.layout.process(process_id)))
             for process_id, (project, state) in known.items()
         ]
         own = sum(
-            disk_bytes(f"{self._layout.root}/{name}")
-            for name in os.listdir(self._layout.root)
-            if f"{self._layout.root}/{name}" != self._layout.processes
+            disk_bytes(f"{self.layout.root}/{name}")
+            for name in os.listdir(self.layout.root)
+            if f"{self.layout.root}/{name}" != self.layout.processes
         )
         return places, own
 

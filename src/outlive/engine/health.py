@@ -19,6 +19,7 @@ from outlive.backends.keeper_link import identity_of
 from outlive.core.errors import BackendUnavailable, OutliveError, StoreCorrupt, error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.layout import Degraded, Layout
+from outlive.core.values import dataclass
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.kernel.disk import look_at_space, probe
 from outlive.kernel.lock_proof import wake_supervisor
@@ -138,16 +139,14 @@ _ANSWER_S = 5.0  # keeper and registry answer within milliseconds, under load wi
 _PROBE = "ready"  # a counter that is written to see whether the registry can be
 
 
+@dataclass(eq=False, slots=True)
 class Health:
     """Answers probes. On the engine's loop only."""
 
-    def __init__(
-        self, backend: Backend, registry: Registry, *, disk: DiskWatch, reconciliation: Reconciliation
-    ) -> None:
-        self._backend = backend
-        self._registry = registry
-        self._disk = disk
-        self._reconciliation = reconciliation
+    backend: Backend
+    registry: Registry
+    disk: DiskWatch
+    reconciliation: Reconciliation
 
     async def check(self) -> None:
         """Return when the keeper has answered and the registry was written just now: commands can be started.
@@ -161,28 +160,28 @@ class Health:
             async with asyncio.timeout(_ANSWER_S):
                 await self._try_all()
         except TimeoutError:
-            await self._disk.check()  # a frozen disk makes all of them silent
+            await self.disk.check()  # a frozen disk makes all of them silent
             raise BackendUnavailable("timeout", f"No answer within {_ANSWER_S:.0f} s.") from None
 
     async def _try_all(self) -> None:
-        await self._disk.check()
+        await self.disk.check()
         # Before the keeper is asked: a frozen disk silences both, and the registry tells it apart.
-        self._registry.count_to(_PROBE, int(time.time()))
-        progress = self._reconciliation.progress
+        self.registry.count_to(_PROBE, int(time.time()))
+        progress = self.reconciliation.progress
         try:
             async with asyncio.timeout(None if progress is None else _FINDING_S):
-                await self._backend.status()
+                await self.backend.status()
         except TimeoutError:
             text = "The keeper has not answered yet since this server was started."
             details = {} if progress is None else {"finding": progress.view()}
             raise BackendUnavailable("keeper_unavailable", text, details=details) from None
-        await self._registry.flush()
-        await self._disk.check()  # what the registry was refused is known now
+        await self.registry.flush()
+        await self.disk.check()  # what the registry was refused is known now
 
     def nodes(self) -> dict[str, NodeState]:
         """Return what is known of other servers that run commands for this one, by name."""
-        return self._backend.nodes()
+        return self.backend.nodes()
 
     async def keeper_status(self) -> dict[str, object]:
         """Return what the keeper says about itself."""
-        return await self._backend.status()
+        return await self.backend.status()

@@ -14,6 +14,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 
 from outlive.core.events import Event, ProcessClosed
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.policy.redaction import Redactor
@@ -32,24 +33,22 @@ _PASSED = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONHOME", "P
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, slots=True)
 class OutputIndex:
     """Has what has ended indexed some time later. On the engine's loop only."""
 
-    def __init__(
-        self, layout: Layout, table: ProcessTable, *, redactor: Redactor, events: EventPublisher
-    ) -> None:
-        self._layout = layout
-        self._table = table
-        self._redactor = redactor
-        self._events = events
-        self._wanted = asyncio.Event()
+    layout: Layout
+    table: ProcessTable
+    redactor: Redactor
+    events: EventPublisher
+    _wanted: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     async def run(self) -> None:
         """Have indexes made from time to time, for ever. Cancellation: the program beside ends, too."""
-        if key_of(self._redactor) != await asyncio.to_thread(self._key_of_maker):
+        if key_of(self.redactor) != await asyncio.to_thread(self._key_of_maker):
             # with --redact=off or secrets the program would hide more than is shown: searches read the logs
             return
-        unsubscribe = self._events.subscribe(self._heard, kinds={ProcessClosed})
+        unsubscribe = self.events.subscribe(self._heard, kinds={ProcessClosed})
         try:
             while True:
                 await asyncio.sleep(_SETTLE_S)
@@ -65,7 +64,7 @@ class OutputIndex:
             unsubscribe()
 
     def _key_of_maker(self) -> bytes:
-        return key_of(Redactor(extra=noted_patterns(self._layout)))
+        return key_of(Redactor(extra=noted_patterns(self.layout)))
 
     def _heard(self, event: Event) -> None:
         assert isinstance(event, ProcessClosed)
@@ -73,11 +72,11 @@ class OutputIndex:
             self._wanted.set()
 
     def _has_long_logs(self) -> bool:
-        return any(one.record.stdout_bytes > GROUP_BYTES for one in self._table.live.values())
+        return any(one.record.stdout_bytes > GROUP_BYTES for one in self.table.live.values())
 
     async def _make(self) -> None:
         """Run the program to its end."""
-        argv = [sys.executable, "-s", "-P", "-m", _MAKER, self._layout.root, key_of(self._redactor).hex()]
+        argv = [sys.executable, "-s", "-P", "-m", _MAKER, self.layout.root, key_of(self.redactor).hex()]
         environment = {name: os.environ[name] for name in _PASSED if name in os.environ}
         try:
             # Its stdin is what tells it that the server is there.

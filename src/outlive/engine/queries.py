@@ -25,6 +25,7 @@ from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import HERE, Location
 from outlive.core.process import NOTHING, Observation, Owner, ProcessRecord, WaitUntil
+from outlive.core.values import dataclass
 from outlive.engine.processes import process as waiting
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
@@ -47,29 +48,18 @@ _Records = list[ProcessRecord]
 _Rows = list[StoredProcess]
 
 
+@dataclass(eq=False, slots=True)
 class Queries:
     """What can be known of processes. On the engine's loop only."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        backend: Backend,
-        *,
-        table: ProcessTable,
-        registry: Registry,
-        recovery: Recovery,
-        reconciliation: Reconciliation,
-        redaction: Redaction,
-        questions: QuestionWatch,
-    ) -> None:
-        self._layout = layout
-        self._backend = backend
-        self._table = table
-        self._registry = registry
-        self._recovery = recovery
-        self._reconciliation = reconciliation
-        self._redaction = redaction
-        self._questions = questions
+    layout: Layout
+    backend: Backend
+    table: ProcessTable
+    registry: Registry
+    recovery: Recovery
+    reconciliation: Reconciliation
+    redaction: Redaction
+    questions: QuestionWatch
 
     def live(self, *, principal: str | None = None) -> Iterable[Process]:
         """Return the processes that can still change: running, draining, or with open streams or descendants.
@@ -77,11 +67,11 @@ class Queries:
         Those of a principal only, if one is named. A finished one may be among them for some milliseconds,
         until its last state is committed.
         """
-        return tuple(self._table.processes.candidates(ProcessFilter(principal=principal)))
+        return tuple(self.table.processes.candidates(ProcessFilter(principal=principal)))
 
     def location_of(self, process_id: ProcessId) -> Location:
         """Return where a live process is; this machine for what is not live."""
-        process = self._table.live.get(id_to_bytes(process_id))
+        process = self.table.live.get(id_to_bytes(process_id))
         return HERE if process is None else process.base.location
 
     async def find(self, process_id: str) -> Process:
@@ -93,28 +83,26 @@ class Queries:
         """
         if is_process_id(process_id):
             key = id_to_bytes(process_id)
-            if not self._reconciliation.is_over:
-                await self._reconciliation.one(ProcessId(process_id))
-            elif key in self._table.unknown:
-                await self._recovery.catch_up()
-            process = self._table.live.get(key)
+            if not self.reconciliation.is_over:
+                await self.reconciliation.one(ProcessId(process_id))
+            elif key in self.table.unknown:
+                await self.recovery.catch_up()
+            process = self.table.live.get(key)
             if process is not None:
                 return process
             stored = await self._stored(ProcessId(process_id))
             if stored is not None:
-                stored = (await rows_as_they_are(self._layout, [stored]))[0]
-                return Process.from_stored(
-                    stored, self._layout.process(process_id), redaction=self._redaction
-                )
+                stored = (await rows_as_they_are(self.layout, [stored]))[0]
+                return Process.from_stored(stored, self.layout.process(process_id), redaction=self.redaction)
         raise ProcessNotFound("process_not_found", f"No process {process_id[:40]!r} is known.")
 
     async def _stored(self, process_id: ProcessId) -> StoredProcess | None:
-        row = await self._registry.find(process_id)
-        if row is None or not (row.record.is_finished or self._reconciliation.is_over):
+        row = await self.registry.find(process_id)
+        if row is None or not (row.record.is_finished or self.reconciliation.is_over):
             # Its folder knows more: the row was not written yet, or not brought up to date since the last
             # server.
-            found = await self._recovery.look_up(process_id)
-            if self._table.synced.is_set():
+            found = await self.recovery.look_up(process_id)
+            if self.table.synced.is_set():
                 row = found or row
             elif row is None and found is not None:
                 if found.record.state in {
@@ -124,7 +112,7 @@ class Queries:
                     text = "The keeper has not told yet what became of this process."
                     raise BackendUnavailable("keeper_unavailable", text)
                 row = found
-        return None if row is None else self._reconciliation.as_known(row)
+        return None if row is None else self.reconciliation.as_known(row)
 
     async def find_by(self, wanted: ProcessFilter) -> Process:
         """Return the newest process that matches (a command id, a pid, a connection's request id …).
@@ -146,16 +134,16 @@ class Queries:
         silent.
         """
         wanted = wanted or ProcessFilter()
-        await self._reconciliation.listed()
+        await self.reconciliation.listed()
         # Taken before the rows are read: a process that is filed away meanwhile must not fall between the
         # two. Those of the caller alone, where it is named: what others have running costs the event loop
         # nothing here.
-        live = sorted(self._table.processes.candidates(wanted), key=lambda one: one.process_id, reverse=True)
-        rows = await self._registry.list(
+        live = sorted(self.table.processes.candidates(wanted), key=lambda one: one.process_id, reverse=True)
+        rows = await self.registry.list(
             wanted, limit=limit, without=[one.process_id for one in live], may_lack=may_lack
         )
         records = [
-            self._reconciliation.as_known(row).record for row in await rows_as_they_are(self._layout, rows)
+            self.reconciliation.as_known(row).record for row in await rows_as_they_are(self.layout, rows)
         ]
         found = 0
         for process in live:
@@ -174,9 +162,9 @@ class Queries:
         They are from the folders, which know all of an owner; what was removed meanwhile is left out. All
         rows are looked at, 10 ms for ten thousand: for a question that is asked once in a server's life.
         """
-        await self._reconciliation.over()
-        rows = await self._registry.list(ProcessFilter(ended_since=moment), limit=limit)
-        found = [await self._recovery.look_up(row.record.process_id) for row in reversed(rows)]
+        await self.reconciliation.over()
+        rows = await self.registry.list(ProcessFilter(ended_since=moment), limit=limit)
+        found = [await self.recovery.look_up(row.record.process_id) for row in reversed(rows)]
         return [one.record for one in found if one is not None]
 
     async def read(
@@ -202,9 +190,9 @@ class Queries:
         if until == "complete":
             await waiting.until(process, lambda one: one.status.is_complete)
         elif until == "input":
-            await self._questions.until_waiting(process)
+            await self.questions.until_waiting(process)
         elif until == "question":
-            self._questions.watch(process)
+            self.questions.watch(process)
             await waiting.until(process, lambda one: one.status.is_asking or one.status.is_complete)
         else:
             await waiting.until(process, lambda one: one.status.is_closed)
@@ -234,14 +222,14 @@ class Queries:
 
         A second after it when the keeper is silent.
         """
-        await self._reconciliation.listed()
+        await self.reconciliation.listed()
 
     def may_live(self) -> Iterator[tuple[int | None, str]]:
         """Yield pid and process id of whatever may live here: also of what is being found again."""
-        for process in self._table.live.values():
+        for process in self.table.live.values():
             if not process.base.location.is_elsewhere:  # a pid on a node says nothing about this machine
                 yield process.pid, process.process_id
-        yield from self._reconciliation.pids()
+        yield from self.reconciliation.pids()
 
     async def observe(self, process: Process) -> Observation:
         """Look at the process's tree from outside: processor time, memory, pids, ports, whether it waits for
@@ -251,7 +239,7 @@ class Queries:
         """
         if process.record.pid is None or process.status.is_finished:
             return NOTHING
-        (seen,) = await self._backend.observe([process.process_id], has_stdin=process.may_ask)
+        (seen,) = await self.backend.observe([process.process_id], has_stdin=process.may_ask)
         return seen
 
     async def usage(self, processes: Sequence[Process]) -> _Observations:
@@ -259,7 +247,7 @@ class Queries:
         input.
         """
         living = [one for one in processes if one.record.pid is not None and not one.status.is_finished]
-        seen = await self._backend.observe([one.process_id for one in living], has_stdin=False)
+        seen = await self.backend.observe([one.process_id for one in living], has_stdin=False)
         found = dict(zip((one.process_id for one in living), seen, strict=True))
         return [found.get(one.process_id, NOTHING) for one in processes]
 
@@ -267,7 +255,7 @@ class Queries:
         """Return rows and columns of a live process's terminal; None where there is none."""
         if not process.has_terminal or process.pid is None or process.status.is_ended:
             return None
-        return await self._backend.window_size(process.process_id)
+        return await self.backend.window_size(process.process_id)
 
 
 async def rows_as_they_are(layout: Layout, rows: _Rows) -> _Rows:
@@ -281,30 +269,30 @@ async def rows_as_they_are(layout: Layout, rows: _Rows) -> _Rows:
     return await asyncio.to_thread(look) if rows else rows
 
 
+@dataclass(eq=False, slots=True)
 class ConnectionProcesses:
     """Which live processes a connection has started. On the engine's loop only."""
 
-    def __init__(self, table: ProcessTable, recovery: Recovery) -> None:
-        self._table = table
-        self._recovery = recovery
+    table: ProcessTable
+    recovery: Recovery
 
     def live_of(self, connection_id: str) -> list[Process]:
         """Return the live processes that a connection started, oldest first (also complete ones not yet
         closed).
         """
-        return _oldest_first(self._table.processes.of_connection(connection_id))
+        return _oldest_first(self.table.processes.of_connection(connection_id))
 
     def running_of(self, connection_id: str) -> list[Process]:
         """Return those of them that are not complete, oldest first."""
-        live = self._table.processes.of_connection(connection_id)
+        live = self.table.processes.of_connection(connection_id)
         return _oldest_first([process for process in live if not process.status.is_complete])
 
     def waiting(self) -> set[str]:
         """Return the connections whose live, not detached processes were recovered from an earlier server."""
         return {
             process.connection_id
-            for process in self._table.live.values()
-            if process.connection_id in self._recovery.connections
+            for process in self.table.live.values()
+            if process.connection_id in self.recovery.connections
             and process.connection_id
             and not process.base.is_detached
         }

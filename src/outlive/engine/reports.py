@@ -18,6 +18,7 @@ from outlive.config import EffectiveSetting
 from outlive.core.errors import BackendUnavailable
 from outlive.core.layout import Layout
 from outlive.core.process import Owner
+from outlive.core.values import dataclass, field
 from outlive.engine.queries import Queries
 from outlive.engine.span_counts import SpanCounts
 from outlive.engine.starts.start_queue import StartQueue
@@ -47,17 +48,17 @@ _CHECK_S = 30.0  # a doctor on a busy machine: it starts some programs
 _CHECKED_S = 10.0  # a page that is looked at asks again
 
 
+@dataclass(eq=False, slots=True)
 class Reports:
     """Answers `statistics`, `groups`, `audit`, `settings` and `checks`. On the engine's loop only."""
 
-    def __init__(self, layout: Layout, registry: Registry, *, queries: Queries, queue: StartQueue) -> None:
-        self._layout = layout
-        self._registry = registry
-        self._queries = queries
-        self._queue = queue
-        self._settings: tuple[SettingView, ...] = ()
-        self._checking = asyncio.Lock()
-        self._checked: tuple[float, ChecksAnswer] | None = None
+    layout: Layout
+    registry: Registry
+    queries: Queries
+    queue: StartQueue
+    _settings: tuple[SettingView, ...] = field(default=(), init=False)
+    _checking: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _checked: tuple[float, ChecksAnswer] | None = field(default=None, init=False)
 
     def show_settings(self, effective: Iterable[EffectiveSetting]) -> None:
         """Take the settings that are in effect, once, before the first question."""
@@ -72,7 +73,7 @@ class Reports:
             case StatisticsRequest():
                 return await self.statistics(by.principal, asked)
             case GroupsRequest():
-                return GroupsAnswer(groups=self._queue.machine.views(by.principal))
+                return GroupsAnswer(groups=self.queue.machine.views(by.principal))
             case AuditRequest():
                 return await self.audit(asked)
             case SettingsRequest():
@@ -99,7 +100,7 @@ class Reports:
         async with self._checking:  # asked for twice at once, it is done once
             now = time.monotonic()
             if self._checked is None or now - self._checked[0] > _CHECKED_S:
-                self._checked = (now, await _check(self._layout.root))
+                self._checked = (now, await _check(self.layout.root))
             return self._checked[1]
 
     async def statistics(self, principal: str, asked: StatisticsRequest) -> StatisticsAnswer:
@@ -120,14 +121,14 @@ class Reports:
                 count=span.count,
             )
             counting.add_sums(await self._sums(wanted, bounds))
-        away = await asyncio.to_thread(read_outages, self._layout.audit, since=span.since, until=span.until)
+        away = await asyncio.to_thread(read_outages, self.layout.audit, since=span.since, until=span.until)
         return counting.answer(away)
 
     async def _sums(self, wanted: ProcessFilter, bounds: SpanBounds) -> SpanSums:
         """Return what the registry adds up; what lives is among `others`."""
-        await self._queries.known()
-        live = [one.record for one in self._queries.live(principal=wanted.principal)]
-        found = await span_sums(self._registry, wanted, bounds, without=[one.process_id for one in live])
+        await self.queries.known()
+        live = [one.record for one in self.queries.live(principal=wanted.principal)]
+        found = await span_sums(self.registry, wanted, bounds, without=[one.process_id for one in live])
         found.others += [one for one in live if wanted.matches(one)]
         return found
 
@@ -139,7 +140,7 @@ class Reports:
         """
         found = await asyncio.to_thread(
             read_page,
-            self._layout.audit,
+            self.layout.audit,
             process_id=asked.process_id,
             since="" if asked.since is None else _as_entered("since", asked.since),
             until="~" if asked.until is None else _as_entered("until", asked.until),

@@ -35,6 +35,7 @@ from outlive.core.events import (
     StateChanged,
 )
 from outlive.core.process import Owner, ProcessRecord
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
 
@@ -59,13 +60,13 @@ _KINDS: tuple[tuple[int, type[_ProcessEvent]], ...] = (
 )
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class EventPublisher:
     """The list of subscribers; called on the event loop only."""
 
-    def __init__(self) -> None:
-        self._subscribers: tuple[_Entry, ...] = ()
-        self._callbacks: dict[type[Event], tuple[_Subscriber, ...]] = {}
-        self._witness: Callable[[AuditEvent], Awaitable[None]] | None = None
+    _subscribers: tuple[_Entry, ...] = field(default=(), init=False)
+    _callbacks: dict[type[Event], tuple[_Subscriber, ...]] = field(default_factory=dict, init=False)
+    _witness: Callable[[AuditEvent], Awaitable[None]] | None = field(default=None, init=False)
 
     def subscribe(
         self, callback: _Subscriber, *, kinds: Collection[type[Event]] | None = None
@@ -180,19 +181,19 @@ class EventPublisher:
 _LOOK_S = 0.5
 
 
+@dataclass(eq=False, slots=True)
 class Unread:
     """Watches what is blocked; a process that had no reader for `grace_s` seconds waits for none any more.
 
-    As a client whose connection was lost, a reader may come back.
+    As a client whose connection was lost, a reader may come back. `output_limit` is what holds for a process
+    that waits for no reader any more.
     """
 
-    def __init__(self, backend: Backend, *, grace_s: float, output_limit: int | None) -> None:
-        """Watch nothing yet; `output_limit` is what holds for a process that waits for no reader any more."""
-        self._backend = backend
-        self._output_limit = output_limit
-        self._grace_s = grace_s
-        self._since: dict[Process, float | None] = {}
-        self._woken = asyncio.Event()
+    backend: Backend
+    grace_s: float
+    output_limit: int | None
+    _since: dict[Process, float | None] = field(default_factory=dict, init=False)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def changed(self, process: Process) -> None:
         """Look at a process whose flags have changed."""
@@ -217,8 +218,8 @@ class Unread:
                 self._since[process] = None
             elif since is None:
                 self._since[process] = now
-            elif now - since >= self._grace_s:
+            elif now - since >= self.grace_s:
                 with contextlib.suppress(
                     OutliveError
                 ):  # the keeper does not answer: the next look asks again
-                    await self._backend.control(process.process_id, Unbind(output_limit=self._output_limit))
+                    await self.backend.control(process.process_id, Unbind(output_limit=self.output_limit))

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from outlive.core.errors import InvalidRequest, OutliveError
 from outlive.core.process import ProcessRecord
 from outlive.core.redactions import redacted_member
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.policy.redaction import Redactor
 from outlive.store.folder import UNFILTERED
 from outlive.store.log_mask import Hiding, read_values, write_masks
@@ -71,12 +71,12 @@ def check_secrets(
         raise InvalidRequest("invalid_params", text, hint="Unset the largest variables of the host.")
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Secrets:
     """Values by process id, also of processes that have ended: hiding them in output needs them then, too."""
 
-    def __init__(self) -> None:
-        self._values: dict[str, dict[str, str]] = {}
-        self._bytes = 0
+    _values: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _bytes: int = field(default=0, init=False)
 
     def of(self, process_id: str) -> Mapping[str, str]:
         """Return the values of a process by name, as far as they are known."""
@@ -132,23 +132,25 @@ class TextMask:
         return masked
 
 
+@dataclass(eq=False, slots=True)
 class Redaction:
-    """Makes the `Hiding` of processes. `redactor` has what is hidden everywhere; used on the event loop."""
+    """Makes the `Hiding` of processes. `redactor` has what is hidden everywhere; used on the event loop.
 
-    def __init__(self, redactor: Redactor, secrets: Secrets, *, hides_values: bool = True) -> None:
-        """Share both; `hides_values` False shows the values of `env_secrets`, too."""
-        self.redactor = redactor
-        self._hides_values = hides_values
-        self.secrets = secrets
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._turn = asyncio.Lock()
+    Without `hides_values` the values of `env_secrets` are shown, too.
+    """
+
+    redactor: Redactor
+    secrets: Secrets
+    hides_values: bool = True
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     def hiding(
         self, record: ProcessRecord, *, is_over: Callable[[], bool], held: Callable[[], None]
     ) -> Hiding:
         """Return what is hidden of a process."""
         redactor, needs_masks = self.redactor, False
-        if record.secret_names and self._hides_values:
+        if record.secret_names and self.hides_values:
             # Not one of the values may be missing: half of the secrets shown would be worse than nothing at
             # all.
             values = self._known(record)
@@ -162,7 +164,7 @@ class Redaction:
 
         In a thread, some time later.
         """
-        if not self._hides_values or not self._known(record):
+        if not self.hides_values or not self._known(record):
             return
         task = asyncio.get_running_loop().create_task(self._note(record, folder), name="note masks")
         self._tasks.add(task)
@@ -170,7 +172,7 @@ class Redaction:
 
     def texts(self, secrets: Mapping[str, str]) -> TextMask:
         """Return what takes secrets out of a command's texts, these values (by name) among them."""
-        if not secrets or not self._hides_values:
+        if not secrets or not self.hides_values:
             return TextMask(self.redactor)
         return TextMask(self.redactor.with_values(map(_bytes_of, secrets.values())))
 

@@ -48,6 +48,7 @@ from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter, StoredProcess
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class LiveTable:
     """Processes that can still change. Used on the event loop; no I/O.
 
@@ -58,11 +59,11 @@ class LiveTable:
     enters later.
     """
 
-    def __init__(self) -> None:
-        self.by_key: dict[bytes, Process] = {}
-        self._of_connection: dict[str, dict[bytes, Process]] = {}
-        self._of_principal: dict[str, dict[bytes, Process]] = {}
-        self._over: set[str] = set()  # at most 65 536 of them, as the file of ended MCP sessions has
+    by_key: dict[bytes, Process] = field(default_factory=dict, init=False)
+    _of_connection: dict[str, dict[bytes, Process]] = field(default_factory=dict, init=False)
+    _of_principal: dict[str, dict[bytes, Process]] = field(default_factory=dict, init=False)
+    # At most 65 536 of them, as the file of ended MCP sessions has.
+    _over: set[str] = field(default_factory=set, init=False)
 
     def enter(self, process: Process) -> None:
         """From now on a process is live, instead of another object of the same id if there is one."""
@@ -153,14 +154,14 @@ _PAUSE_S = 0.2
 _REGISTRY_FEED_SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 
 
+@dataclass(eq=False, slots=True)
 class RegistryFeed:
     """Collects changed processes; lets go of finished ones when their last state is committed."""
 
-    def __init__(self, registry: Registry, live: LiveTable) -> None:
-        self._registry = registry
-        self._live = live
-        self._changed: dict[bytes, Process] = {}
-        self._timer: asyncio.TimerHandle | None = None
+    registry: Registry
+    live: LiveTable
+    _changed: dict[bytes, Process] = field(default_factory=dict, init=False)
+    _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def note(self, process: Process) -> None:
         """Write this process's state soon."""
@@ -171,7 +172,7 @@ class RegistryFeed:
     def forget(self, process: Process) -> None:
         """Write nothing more of a finished process, and let go of it: it is being removed."""
         self._changed.pop(process.key, None)
-        self._live.release(process)
+        self.live.release(process)
 
     async def close(self) -> None:
         """Hand over what is left; the registry commits it when it closes."""
@@ -187,14 +188,14 @@ class RegistryFeed:
         """Let go of the processes whose last state is safe now."""
         for row in rows:
             if row.record.is_finished:
-                process = self._live.by_key.get(id_to_bytes(row.record.process_id))
+                process = self.live.by_key.get(id_to_bytes(row.record.process_id))
                 if process is not None and process.status.is_finished and process.key not in self._changed:
-                    self._live.release(process)
+                    self.live.release(process)
 
     def _write_some(self) -> None:
         keys = list(self._changed)[:_REGISTRY_FEED_SLICE]
         if keys:
-            self._registry.put(*[self._changed.pop(key).stored for key in keys])
+            self.registry.put(*[self._changed.pop(key).stored for key in keys])
         again = asyncio.get_running_loop().call_later
         self._timer = again(0 if self._changed else _PAUSE_S, self._write_some) if keys else None
 

@@ -23,6 +23,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.events import InputRequested
 from outlive.core.lifecycle import State
 from outlive.core.process import InputWait, Waiting
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process, until
 
@@ -42,17 +43,19 @@ _TAIL_BYTES = 4096
 _CONTROLS = re.compile(rb"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 
 
+@dataclass(eq=False, slots=True)
 class QuestionWatch:
-    """Keeps `Process.waiting` up to date for the processes that are watched. On the engine's loop only."""
+    """Keeps `Process.waiting` up to date for the processes that are watched. On the engine's loop only.
 
-    def __init__(self, backend: Backend, *, events: EventPublisher) -> None:
-        """Watch nothing; `begin` lets watches run."""
-        self._backend = backend
-        self._events = events
-        self._tasks: asyncio.TaskGroup | None = None
-        # An entry for each watched process, removed with its task: never more than there are running
-        # processes.
-        self._watches: dict[Process, _Watched] = {}
+    Watches run from `begin` on.
+    """
+
+    backend: Backend
+    events: EventPublisher
+    _tasks: asyncio.TaskGroup | None = field(default=None, init=False)
+    # An entry for each watched process, removed with its task: never more than there are running
+    # processes.
+    _watches: dict[Process, "_Watched"] = field(default_factory=dict, init=False)
 
     def begin(self, tasks: asyncio.TaskGroup) -> None:
         """From now on watches run in tasks of the engine's group."""
@@ -151,13 +154,13 @@ class QuestionWatch:
 
     async def _ask(self, process: Process) -> InputWait | None:
         try:
-            return await self._backend.input_wait(process.process_id)
+            return await self.backend.input_wait(process.process_id)
         except OutliveError:  # its place cannot be asked just now: the next look asks again
             return None
 
     def _tell(self, process: Process, wait: InputWait | None) -> None:
         if _set(process, wait) and wait is not None:
-            self._events.publish_process(InputRequested, process)
+            self.events.publish_process(InputRequested, process)
 
 
 class _Watched:

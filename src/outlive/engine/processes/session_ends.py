@@ -17,6 +17,7 @@ import re
 from collections.abc import Collection
 
 from outlive.core.events import SessionEnded
+from outlive.core.values import dataclass
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process_table import LiveTable
 from outlive.kernel.files import read_all, write_whole
@@ -27,28 +28,30 @@ _NAME = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _FLOOR_WORD = re.compile(rf"{_FLOOR}[0-9a-f]{{{ISSUED_DIGITS}}}", re.ASCII)
 
 
+@dataclass(eq=False, slots=True)
 class SessionEnds:
-    """Marks what ended sessions have left behind. On the engine's loop only."""
+    """Marks what ended sessions have left behind. On the engine's loop only.
 
-    def __init__(self, path: str, processes: LiveTable, *, events: EventPublisher) -> None:
-        """Take the file of ended sessions, which `frontends.mcp.http.sessions` writes, and what lives."""
-        self._path = path
-        self._processes = processes
-        self._events = events
+    `path` is their file, which `frontends.mcp.http.sessions` writes.
+    """
+
+    path: str
+    processes: LiveTable
+    events: EventPublisher
 
     async def open(self) -> None:
         """Read which sessions have ended; before what lives is found again."""
         # What was forgotten of the oldest (the file's floor) is of sessions years ago: nothing of them is
         # marked.
         with contextlib.suppress(OSError):  # a file that cannot be read costs marks
-            names, _ = await asyncio.to_thread(read_ended, self._path)
+            names, _ = await asyncio.to_thread(read_ended, self.path)
             for name in names:
-                self._processes.end_connection(connection_of(name))
+                self.processes.end_connection(connection_of(name))
 
     def end(self, connection_id: str) -> None:
         """Note that a session is over; whatever follows events hears of the processes that it leaves."""
-        for process in self._processes.end_connection(connection_id):
-            self._events.publish_process(SessionEnded, process)
+        for process in self.processes.end_connection(connection_id):
+            self.events.publish_process(SessionEnded, process)
 
 
 def connection_of(name: str) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from outlive.core.command import Command
 from outlive.core.errors import BackendUnavailable, OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes, is_process_id
-from outlive.core.values import dataclass, replace
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.processes.process_table import ProcessTable
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
@@ -44,6 +44,7 @@ class Progress:
         return {"known": self.known, "of": self.of}
 
 
+@dataclass(eq=False, slots=True)
 class Reconciliation:
     """Begins with `open`; `run` finds everything, and for this server's life it stays known.
 
@@ -51,21 +52,16 @@ class Reconciliation:
         is_over: Whether everything is known.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        table: ProcessTable,
-        recovery: Recovery,
-        upkeep: Upkeep,
-    ) -> None:
-        self._registry = registry
-        self._table = table
-        self._recovery = recovery
-        self._upkeep = upkeep
-        self._rows: dict[bytes, int] = {}  # pids of the unfinished, by key; 0 where none is known
-        self.is_over = False
-        self._is_found = asyncio.Event()
-        self._is_listed = asyncio.Event()  # found, or as much as files say while the keeper is silent
+    registry: Registry
+    table: ProcessTable
+    recovery: Recovery
+    upkeep: Upkeep
+    # Pids of the unfinished, by key; 0 where none is known.
+    _rows: dict[bytes, int] = field(default_factory=dict, init=False)
+    is_over: bool = field(default=False, init=False)
+    _is_found: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    # Found, or as much as files say while the keeper is silent.
+    _is_listed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     @property
     def progress(self) -> Progress | None:
@@ -75,7 +71,7 @@ class Reconciliation:
         left = len(self._left())
         known = sum(
             process.status.is_acknowledged and not process.status.is_unknown
-            for process in self._table.live.values()
+            for process in self.table.live.values()
         )
         return Progress(known, known + left)
 
@@ -86,7 +82,7 @@ class Reconciliation:
         """
         for key, pid in self._left().items():
             yield pid or None, id_from_bytes(key)
-        if not self._table.synced.is_set():
+        if not self.table.synced.is_set():
             yield None, ""
 
     def _left(self) -> dict[bytes, int]:
@@ -95,9 +91,9 @@ class Reconciliation:
         """
         if self.is_over:
             return {}
-        live = self._table.live
-        rows = {} if self._table.synced.is_set() else self._rows
-        reported = {key: bell[3] for key, bell in self._table.unknown.items()}
+        live = self.table.live
+        rows = {} if self.table.synced.is_set() else self._rows
+        reported = {key: bell[3] for key, bell in self.table.unknown.items()}
         return {
             key: pid
             for key, pid in {**rows, **reported}.items()
@@ -106,7 +102,7 @@ class Reconciliation:
 
     async def open(self) -> None:
         """Read which processes were unfinished; nothing of them is loaded."""
-        self._rows = await self._registry.unfinished_pids()
+        self._rows = await self.registry.unfinished_pids()
 
     async def run(self) -> None:
         """Return when everything is known, however often something is in the way."""
@@ -126,21 +122,21 @@ class Reconciliation:
         unfinished = [*self._rows]
         try:
             async with asyncio.timeout(_SILENCE_S):
-                await self._table.synced.wait()
+                await self.table.synced.wait()
         except TimeoutError:
             _logger.warning("the keeper does not tell what lives: until it does, the files are what is known")
-            unfinished += map(id_to_bytes, await self._upkeep.newest_forgotten())
-            await self._recovery.adopt_untold(unfinished)
+            unfinished += map(id_to_bytes, await self.upkeep.newest_forgotten())
+            await self.recovery.adopt_untold(unfinished)
             self._is_listed.set()
-            await self._table.synced.wait()
-        await self._recovery.catch_up()
-        await self._recovery.end_rows(unfinished)
-        await self._upkeep.open()
+            await self.table.synced.wait()
+        await self.recovery.catch_up()
+        await self.recovery.end_rows(unfinished)
+        await self.upkeep.open()
         self.is_over = True
         self._is_found.set()
         self._is_listed.set()
         self._rows = {}
-        self._recovery.is_first_round = False
+        self.recovery.is_first_round = False
 
     async def listed(self) -> None:
         """Return when lists are whole: everything is known, or, while the keeper is silent, what files say of
@@ -181,7 +177,7 @@ class Reconciliation:
         if (
             command.group is not None
             or command.needs is not None
-            or (most is not None and progress.of + len(self._table.live) >= most)
+            or (most is not None and progress.of + len(self.table.live) >= most)
         ):
             await self.found()
         elif process_id is not None and is_process_id(process_id):
@@ -193,17 +189,17 @@ class Reconciliation:
         The others need not be yet.
         """
         key = id_to_bytes(process_id)
-        if not self._is_listed.is_set() and key not in self._table.live and key not in self._table.unknown:
-            waits = [asyncio.ensure_future(one.wait()) for one in (self._table.synced, self._is_listed)]
+        if not self._is_listed.is_set() and key not in self.table.live and key not in self.table.unknown:
+            waits = [asyncio.ensure_future(one.wait()) for one in (self.table.synced, self._is_listed)]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
                 for wait in waits:
                     wait.cancel()
-        if key in self._table.unknown:
-            await self._recovery.adopt([process_id])
-        elif not self._table.synced.is_set():  # started so late that no row says it
-            await self._recovery.adopt_untold([key])
+        if key in self.table.unknown:
+            await self.recovery.adopt([process_id])
+        elif not self.table.synced.is_set():  # started so late that no row says it
+            await self.recovery.adopt_untold([key])
 
     def as_known(self, row: StoredProcess) -> StoredProcess:
         """Return a row as it may be shown: what is unfinished there and not found yet was true when it was

@@ -16,7 +16,7 @@ from outlive.core.errors import OutliveError
 from outlive.core.identity import ProcessId, id_from_bytes, id_to_bytes
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
-from outlive.core.values import replace
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.processes.output_redaction import Redaction
 from outlive.engine.processes.process import Process
 from outlive.engine.processes.process_state import Change
@@ -33,30 +33,22 @@ _SLICE = 200  # folders read at once: the loop has its turns between
 _PAUSE_S = 1.0  # after a failure
 
 
+@dataclass(eq=False, slots=True)
 class Recovery:
     """Loads unknown processes and ends what has finished unseen; `upkeep` looks after the rest of the past.
 
     Attributes:
+        changes: Is notified of adopted live processes and of ends that were found in files.
         is_first_round: Whether what is adopted was started by an earlier server; ended by `Reconciliation`.
     """
 
-    def __init__(
-        self,
-        layout: Layout,
-        registry: Registry,
-        table: ProcessTable,
-        *,
-        changes: ChangeHandler,
-        redaction: Redaction,
-    ) -> None:
-        """`changes` is notified of adopted live processes and of ends that were found in files."""
-        self._layout = layout
-        self._registry = registry
-        self._table = table
-        self._changes = changes
-        self._redaction = redaction
-        self._connections: set[str] = set()
-        self.is_first_round = True
+    layout: Layout
+    registry: Registry
+    table: ProcessTable
+    changes: ChangeHandler
+    redaction: Redaction
+    _connections: set[str] = field(default_factory=set, init=False)
+    is_first_round: bool = field(default=True, init=False)
 
     @property
     def connections(self) -> AbstractSet[str]:
@@ -66,7 +58,7 @@ class Recovery:
     async def run(self) -> None:
         """Do what the table leaves to do, for ever."""
         while True:
-            await self._table.work.wait()
+            await self.table.work.wait()
             try:
                 await self.catch_up()
             except OutliveError as error:  # the registry does not answer, for example
@@ -80,25 +72,25 @@ class Recovery:
         """Load all unknown processes, end all vanished ones that are known now, and look after the
         unconfirmed ones.
         """
-        self._table.work.clear()
+        self.table.work.clear()
         try:
-            while self._table.unknown:
-                await self.adopt([ProcessId(one) for one in self._table.unknown_ids()[:_SLICE]])
-            while self._table.vanished:
-                await self._end_vanished(self._table.vanished[:_SLICE])
-            while self._table.unconfirmed:
-                await self._end_unconfirmed(self._table.unconfirmed[:_SLICE])
+            while self.table.unknown:
+                await self.adopt([ProcessId(one) for one in self.table.unknown_ids()[:_SLICE]])
+            while self.table.vanished:
+                await self._end_vanished(self.table.vanished[:_SLICE])
+            while self.table.unconfirmed:
+                await self._end_unconfirmed(self.table.unconfirmed[:_SLICE])
         except BaseException:
-            self._table.work.set()
+            self.table.work.set()
             raise
 
     async def end_rows(self, unfinished: Iterable[bytes]) -> None:
         """Bring those rows up to date, of the unfinished ones, whose processes the keeper does not hold any
         more.
         """
-        left = [key for key in unfinished if not self._table.is_told(key)]
+        left = [key for key in unfinished if not self.table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
-            rows = [await self._registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
+            rows = [await self.registry.find(id_from_bytes(key)) for key in left[begin : begin + _SLICE]]
             part = [row for row in rows if row is not None and not row.record.is_finished]
             found = await self._read([one.record.process_id for one in part], is_live=False)
             for row in part:
@@ -107,7 +99,7 @@ class Recovery:
 
     async def look_up(self, process_id: ProcessId) -> StoredProcess | None:
         """Return an ended process that the registry does not know (yet) from its folder."""
-        if not _exists(self._layout.process(process_id)):
+        if not _exists(self.layout.process(process_id)):
             return None  # as nearly always: a start brings the id that its caller has just made
         found = await self._read([process_id], is_live=False)
         return found[process_id][0] if process_id in found else None
@@ -117,46 +109,46 @@ class Recovery:
 
         Marked as unknown.
         """
-        left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self._table.is_told(key)]
+        left = [ProcessId(id_from_bytes(key)) for key in unfinished if not self.table.is_told(key)]
         for begin in range(0, len(left), _SLICE):
             found = await self._read(part := left[begin : begin + _SLICE], is_live=True, boot_id=this_boot())
             await self._recover_secrets(found)
-            finished = await self._registry.known_of(part)
+            finished = await self.registry.known_of(part)
             for process_id in part:
                 loaded = found.get(process_id)
                 if loaded is None or finished.get(process_id):
                     continue
                 if loaded[0].record.is_closed:  # it has ended, whatever the keeper will say
-                    row = await self._registry.find(process_id)
+                    row = await self.registry.find(process_id)
                     if row is None:
-                        self._registry.put(loaded[0])
+                        self.registry.put(loaded[0])
                     elif not row.record.is_closed:
                         self._end_row(row, loaded[0])
                     continue
-                if self._table.is_told(id_to_bytes(process_id)):
+                if self.table.is_told(id_to_bytes(process_id)):
                     continue
                 process = self._loaded(*loaded)
                 if not process.status.is_acknowledged:  # the keeper may never have heard of it
                     continue
                 process.status.mark_unknown()
-                self._table.expect(process)
+                self.table.expect(process)
                 self._adopted(process)
 
     def _adopted(self, process: Process) -> None:
-        self._changes.adopted(process)
+        self.changes.adopted(process)
         if process.connection_id is not None and self.is_first_round:
             self._connections.add(process.connection_id)
 
     def _end_row(self, row: StoredProcess, ended: StoredProcess) -> None:
-        folder = self._layout.process(row.record.process_id)
-        process = Process.from_stored(row, folder, redaction=self._redaction)
+        folder = self.layout.process(row.record.process_id)
+        process = Process.from_stored(row, folder, redaction=self.redaction)
         changes = process.end_as(ended)
-        self._registry.put(process.stored)
-        self._changes.changed(process, changes)
+        self.registry.put(process.stored)
+        self.changes.changed(process, changes)
 
     def _loaded(self, stored: StoredProcess, note: str) -> Process:
         process = Process.from_stored(
-            stored, self._layout.process(stored.record.process_id), redaction=self._redaction
+            stored, self.layout.process(stored.record.process_id), redaction=self.redaction
         )
         process.note = note
         return process
@@ -164,45 +156,45 @@ class Recovery:
     async def _recover_secrets(self, found: Mapping[ProcessId, tuple[StoredProcess, str]]) -> None:
         for stored, _ in found.values():
             if stored.record.secret_names:
-                await asyncio.to_thread(self._redaction.secrets.recover, stored.record)
+                await asyncio.to_thread(self.redaction.secrets.recover, stored.record)
 
     async def adopt(self, process_ids: list[ProcessId]) -> None:
         """Load unknown processes; what was loaded or filed away meanwhile is left alone."""
         found = await self._read(process_ids, is_live=True)
         await self._recover_secrets(found)
-        finished = await self._registry.known_of(process_ids)
+        finished = await self.registry.known_of(process_ids)
         rows = []
         for process_id in process_ids:
             key = id_to_bytes(process_id)
             loaded = found.get(process_id)
-            if key in self._table.live:  # adopted meanwhile
-                if (bell := self._table.unknown.pop(key, None)) is not None:
-                    self._table.ring([bell])
+            if key in self.table.live:  # adopted meanwhile
+                if (bell := self.table.unknown.pop(key, None)) is not None:
+                    self.table.ring([bell])
                 continue
-            if key not in self._table.unknown:
+            if key not in self.table.unknown:
                 continue  # filed away meanwhile
             if loaded is None:
                 _logger.warning("the keeper holds a process without a readable folder: %s", process_id)
-                self._table.unknown.pop(key, None)
+                self.table.unknown.pop(key, None)
                 continue
-            if finished.get(process_id) and _is_over(self._table.unknown[key]):
+            if finished.get(process_id) and _is_over(self.table.unknown[key]):
                 # A last word about a process that was filed away already. One that runs counts for more than
                 # its row: its folder was seen before the keeper had reported it, and was taken for what a
                 # crash left.
-                self._table.unknown.pop(key, None)
+                self.table.unknown.pop(key, None)
                 continue
             process = self._loaded(*loaded)
             rows.append(process.stored)
-            self._table.adopt(process)
+            self.table.adopt(process)
             self._adopted(process)
         if rows:
-            self._registry.put(*rows)
+            self.registry.put(*rows)
 
     async def _end_vanished(self, processes: list[Process]) -> None:
         found = await self._read([process.process_id for process in processes], is_live=False)
         for process in processes:
             with contextlib.suppress(ValueError):
-                self._table.vanished.remove(process)
+                self.table.vanished.remove(process)
             self._end(process, *found.get(process.process_id, (_lost(process.stored), "")))
 
     async def _end_unconfirmed(self, processes: list[Process]) -> None:
@@ -211,7 +203,7 @@ class Recovery:
         for process in processes:
             # A question about a process may catch up at the same time.
             with contextlib.suppress(ValueError):
-                self._table.unconfirmed.remove(process)
+                self.table.unconfirmed.remove(process)
             ended = found.get(process.process_id)
             if ended is not None and ended[0].record.is_closed:
                 self._end(process, *ended)
@@ -220,13 +212,13 @@ class Recovery:
         process.note = process.note or note
         changes = process.end_as(ended)
         if changes & Change.FINISHED:
-            self._changes.changed(process, changes)
+            self.changes.changed(process, changes)
             process.subscribers.wake()
 
     async def _read(
         self, process_ids: Iterable[ProcessId], *, is_live: bool, boot_id: str | None = None
     ) -> dict[ProcessId, tuple[StoredProcess, str]]:
-        layout = self._layout
+        layout = self.layout
 
         def read() -> dict[ProcessId, tuple[StoredProcess, str]]:
             found = {

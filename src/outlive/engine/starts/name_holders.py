@@ -12,7 +12,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidState
 from outlive.core.lifecycle import NOT_ENDED
 from outlive.core.process import Owner
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys, WordLocks
@@ -32,16 +32,16 @@ class EndsProcesses(Protocol):
         ...
 
 
+@dataclass(eq=False, slots=True)
 class NameHolders:
     """Finds what has a name, and ends it where a start is to take its place.
 
     Only the loop's thread uses it.
     """
 
-    def __init__(self, queries: Queries, acting: Callable[[Owner], EndsProcesses]) -> None:
-        self._queries = queries
-        self._acting = acting
-        self.locks = WordLocks()
+    queries: Queries
+    acting: Callable[[Owner], EndsProcesses]
+    locks: WordLocks = field(default_factory=WordLocks, init=False)
 
     async def make_free(self, command: Command, owner: Owner, place: Place, *, needs_approval: bool) -> None:
         """Return when nothing that lives has a command's name; the lock of that name is held meanwhile.
@@ -63,7 +63,7 @@ class NameHolders:
             if not command.replaces or needs_approval:
                 raise _taken(process, needs_approval=needs_approval and command.replaces)
             with contextlib.suppress(InvalidState):  # it ended meanwhile
-                await self._acting(owner).end(process, grace_s=process.record.grace_s, note=_NOTE)
+                await self.acting(owner).end(process, grace_s=process.record.grace_s, note=_NOTE)
 
     async def check_free(self, name: str, place: Place) -> None:
         """Do nothing where nothing that lives has a name; the lock of that name is held meanwhile.
@@ -77,8 +77,8 @@ class NameHolders:
     async def _living(self, name: str | None, place: Place) -> list[Process]:
         principal, project = place
         living = ProcessFilter(principal=principal, project=project, name=name, states=NOT_ENDED)
-        records = await self._queries.list(living, limit=_FEW)
-        found = [await self._queries.find(record.process_id) for record in records]
+        records = await self.queries.list(living, limit=_FEW)
+        found = [await self.queries.find(record.process_id) for record in records]
         return [process for process in found if not process.status.is_ended]
 
 

@@ -18,7 +18,7 @@ from outlive.core.command import Command
 from outlive.core.errors import InvalidRequest
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
-from outlive.core.values import replace
+from outlive.core.values import dataclass, field, replace
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
 from outlive.engine.starts.preparation import recorded_text
@@ -77,6 +77,7 @@ class ProjectNumbers:
         return self._last
 
 
+@dataclass(eq=False, slots=True)
 class ShortIds:
     """Counts the processes of each project of each principal; only the loop's thread uses it.
 
@@ -85,14 +86,13 @@ class ShortIds:
     That is one row a project, of some 100 bytes and its path.
     """
 
-    def __init__(self, registry: Registry, queries: Queries) -> None:
-        self._registry = registry
-        self._queries = queries
-        # What was used last is kept. A start keeps the numbers of its project, too, until it has taken one:
-        # so there is never a second object that counts the same.
-        self._recent: OrderedDict[Place, ProjectNumbers] = OrderedDict()
-        self._all: WeakValueDictionary[Place, ProjectNumbers] = WeakValueDictionary()
-        self._lock = asyncio.Lock()
+    registry: Registry
+    queries: Queries
+    # What was used last is kept. A start keeps the numbers of its project, too, until it has taken one:
+    # so there is never a second object that counts the same.
+    _recent: OrderedDict[Place, ProjectNumbers] = field(default_factory=OrderedDict, init=False)
+    _all: WeakValueDictionary[Place, ProjectNumbers] = field(default_factory=WeakValueDictionary, init=False)
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     async def of(self, place: Place) -> ProjectNumbers:
         """Return the numbers of a project; its counter is read unless it was used lately.
@@ -115,14 +115,14 @@ class ShortIds:
     async def _read(self, place: Place) -> ProjectNumbers:
         principal, project = place
         counter = f"short_id {principal} {project}"
-        counted = await self._registry.counter(counter)
+        counted = await self.registry.counter(counter)
         # A server that was killed may not have committed its last count, but the process is found by its
         # folder. A lost count would give a second process the same name, and a model would end the wrong one.
         # Starts that were on their way at once have taken their numbers in another order than their ids.
         wanted = ProcessFilter(principal=principal, project=project)
-        newest = await self._queries.list(wanted, limit=_AT_ONCE)
+        newest = await self.queries.list(wanted, limit=_AT_ONCE)
         last = max([counted, *(record.number or 0 for record in newest)])
-        return ProjectNumbers(self._registry, counter, last=last)
+        return ProjectNumbers(self.registry, counter, last=last)
 
 
 class WordLocks:

@@ -10,6 +10,7 @@ from outlive.core.command import Command
 from outlive.core.errors import CommandRefused, InvalidRequest, OutliveError
 from outlive.core.file_words import shown_name
 from outlive.core.process import Owner
+from outlive.core.values import dataclass
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.settings import EngineSettings
@@ -21,21 +22,14 @@ from outlive.policy.judgement import Verdict, refusal
 _NOT_TYPED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f!]")
 
 
+@dataclass(eq=False, slots=True)
 class TypedLines:
     """Lets lines pass that a caller wants typed. On the engine's loop only."""
 
-    def __init__(
-        self,
-        settings: EngineSettings,
-        policing: Policing,
-        *,
-        preparation: Preparation,
-        events: EventPublisher,
-    ) -> None:
-        self._settings = settings
-        self._policing = policing
-        self._preparation = preparation
-        self._events = events
+    settings: EngineSettings
+    policing: Policing
+    preparation: Preparation
+    events: EventPublisher
 
     async def check(self, line: str, *, cwd: str) -> None:
         """Have the lists judge a line that is typed into a shell which runs already, in `cwd`.
@@ -47,11 +41,11 @@ class TypedLines:
             cannot wait.
         """
         command = Command(line=line)
-        self._settings.allowed_commands.check(command, self._policing.environment)
-        if not self._policing.is_active:
+        self.settings.allowed_commands.check(command, self.policing.environment)
+        if not self.policing.is_active:
             return
-        path = self._policing.environment.get("PATH", os.defpath)
-        decision, _, _ = await self._policing.decide(command, cwd=cwd, path=path)
+        path = self.policing.environment.get("PATH", os.defpath)
+        decision, _, _ = await self.policing.decide(command, cwd=cwd, path=path)
         if decision.verdict is Verdict.DENY:
             raise refusal(decision)
         if decision.verdict is Verdict.ASK:
@@ -77,13 +71,13 @@ class TypedLines:
         word = f"{backend}:{shown_name(path)}"
         line = shlex.join(["outlive", "cp", *((".", word) if write else (word, "."))])
         try:
-            await self._preparation.check_outside(by, backend)
-            if self._settings.is_strict and ".." in path.split("/"):
+            await self.preparation.check_outside(by, backend)
+            if self.settings.is_strict and ".." in path.split("/"):
                 text = "A pattern of the lists does not say what a path with '..' leads to."
                 raise CommandRefused("command_opaque", text, hint="Write the path without '..'.")
-            await self.check(line, cwd=self._settings.cwd)
+            await self.check(line, cwd=self.settings.cwd)
         except OutliveError as error:
-            self._events.publish_refusal(by, error.code, command=line)
+            self.events.publish_refusal(by, error.code, command=line)
             raise
 
     async def check_elsewhere(self, line: str | None, by: Owner) -> None:
@@ -101,15 +95,15 @@ class TypedLines:
         try:
             if line is not None and (not line.strip() or "\0" in line):
                 raise InvalidRequest("invalid_params", "The command is empty, or has a NUL inside.")
-            await self._preparation.check_unbounded(by)
+            await self.preparation.check_unbounded(by)
             if line is not None:
-                if self._settings.is_strict and _NOT_TYPED.search(line):
+                if self.settings.is_strict and _NOT_TYPED.search(line):
                     text = (
                         "It is not certain what a shell makes of it when it is typed: a control "
                         "character or '!'."
                     )
                     raise CommandRefused("command_opaque", text)
-                await self.check(line, cwd=self._settings.cwd)
+                await self.check(line, cwd=self.settings.cwd)
         except OutliveError as error:
-            self._events.publish_refusal(by, error.code, command=line or "")
+            self.events.publish_refusal(by, error.code, command=line or "")
             raise

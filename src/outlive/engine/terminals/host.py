@@ -39,6 +39,7 @@ from outlive.core.terminal import (
     TerminalText,
     default_name,
 )
+from outlive.core.values import dataclass, field
 from outlive.engine.engine import Engine
 from outlive.engine.processes.process import Process, until
 from outlive.engine.terminals.directory import NewTerminal, Terminals
@@ -113,13 +114,13 @@ _CLOSED = "The terminal was closed."
 _MAX_OUTPUT_BYTES = 1024 * 1024
 
 
+@dataclass(eq=False, slots=True)
 class EngineTerminals:
     """The host `engine`; used on the engine's event loop."""
 
-    def __init__(self, engine: Engine, *, max_output_bytes: int = _MAX_OUTPUT_BYTES) -> None:
-        self._engine = engine
-        self._limit_bytes = max_output_bytes
-        self._states = States()
+    engine: Engine
+    max_output_bytes: int = _MAX_OUTPUT_BYTES
+    _states: States = field(default_factory=States, init=False)
 
     @property
     def target(self) -> Target:
@@ -150,7 +151,7 @@ class EngineTerminals:
 
         Cancellation: the terminal may be there all the same.
         """
-        engine = self._engine
+        engine = self.engine
         key = secrets.token_hex(8)
         shell = await self._shell(wanted, key)
         name = wanted.name or default_name({note.name for _, note in await self._open(by)})
@@ -188,7 +189,7 @@ class EngineTerminals:
         return await self._info(process, note)
 
     async def _shell(self, wanted: NewTerminal, key: str) -> Shell:
-        engine = self._engine
+        engine = self.engine
         if (wanted.backend or engine.settings.options.backend) != LOCAL:
             return await asyncio.to_thread(
                 distant_terminal_shell, wanted.shell, key, is_bare=engine.settings.is_strict
@@ -219,9 +220,9 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by)
         typed = typed_command(command, note.shell, note.key)
         try:
-            await self._engine.as_(by).check(process)
+            await self.engine.as_(by).check(process)
             cwd = await asyncio.to_thread(_folder_of, process)
-            await self._engine.typed_lines.check(command, cwd=cwd or process.record.cwd)
+            await self.engine.typed_lines.check(command, cwd=cwd or process.record.cwd)
             if self._states.of(process, note) == "unknown":
                 await self._mark(process, note)
             self._states.check_ready(process, note)
@@ -230,15 +231,15 @@ class EngineTerminals:
             raise
         self._states.typed(process)  # from the check on nothing was awaited: no other caller has typed
         self._tell("execute", by, process, command)
-        execution = Execution(self._engine, process, note)
-        return await execution.run(typed, wait_s=wait_s, limit_bytes=self._limit_bytes)
+        execution = Execution(self.engine, process, note)
+        return await execution.run(typed, wait_s=wait_s, limit_bytes=self.max_output_bytes)
 
     async def _mark(self, process: Process, note: TerminalNote) -> None:
         """Have a shell whose marks are gone read our start file, if it is of the terminal's kind."""
         self._states.typed(process)  # until it is marked, no other caller types
         try:
             if (typed := await asyncio.to_thread(marking, process.pid, note)) is not None:
-                await self._engine.controls.write(process, typed)
+                await self.engine.controls.write(process, typed)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_MARKED_S):
                         await until(
@@ -254,7 +255,7 @@ class EngineTerminals:
         process, note = await self._find(terminal_id, by, is_open=False)
         state = self._states.of(process, note)  # before the text: that is at least as new
         exit_code = _exit_code(process, note)
-        window = await self._engine.queries.window_size(process) if form == "screen" else None
+        window = await self.engine.queries.window_size(process) if form == "screen" else None
         page = await read_text(process, form=form, cursor=cursor, budget=budget, window=window)
         return TerminalText(
             terminal_id=process.process_id,
@@ -262,7 +263,7 @@ class EngineTerminals:
             form=form,
             cursor=page.cursor,
             state=state,
-            waiting=await waiting_of(self._engine, process) if state == "busy" else "none",
+            waiting=await waiting_of(self.engine, process) if state == "busy" else "none",
             exit_code=exit_code,
             has_more=page.has_more,
             has_gap=page.has_gap,
@@ -276,12 +277,12 @@ class EngineTerminals:
             CommandRefused: `profile_too_weak`.
         """
         process, _ = await self._find(terminal_id, by)
-        await self._engine.as_(by).write(process, data)
+        await self.engine.as_(by).write(process, data)
 
     async def resize(self, terminal_id: str, rows: int, cols: int, by: Owner) -> None:
         """Set its size in character cells."""
         process, _ = await self._find(terminal_id, by)
-        await self._engine.as_(by).control(process, ResizeWindow(rows=rows, cols=cols))
+        await self.engine.as_(by).control(process, ResizeWindow(rows=rows, cols=cols))
 
     async def close(self, terminal_id: str, by: Owner) -> None:
         """Hang up, as a terminal that is closed does; what does not heed that is ended.
@@ -289,7 +290,7 @@ class EngineTerminals:
         Returns when all is gone.
         """
         process, _ = await self._find(terminal_id, by)
-        acting = self._engine.as_(by)
+        acting = self.engine.as_(by)
         try:
             await acting.check(process)
         except OutliveError as error:
@@ -297,12 +298,12 @@ class EngineTerminals:
             raise
         if process.status.state is not State.QUEUED:
             with contextlib.suppress(InvalidState, TimeoutError):
-                await self._engine.controls.control(
+                await self.engine.controls.control(
                     process, SignalProcess(signal=signal.SIGHUP, whole_tree=True)
                 )
                 with contextlib.suppress(InvalidState):  # nothing is left: its end is waited for all the same
                     # What Ctrl-Z has stopped.
-                    await self._engine.controls.control(
+                    await self.engine.controls.control(
                         process, SignalProcess(signal=signal.SIGCONT, whole_tree=True)
                     )
                 async with asyncio.timeout(_HUNG_UP_S):
@@ -314,10 +315,10 @@ class EngineTerminals:
             await acting.end(process, grace_s=_GRACE_S, note=_CLOSED)
 
     async def _open(self, by: Owner) -> list[tuple[Process, TerminalNote]]:
-        await self._engine.queries.known()
+        await self.engine.queries.known()
         found = [
             (process, process.base.terminal)
-            for process in self._engine.queries.live(principal=by.principal)
+            for process in self.engine.queries.live(principal=by.principal)
             if process.base.terminal is not None and not process.status.is_ended
         ]
         return sorted(found, key=lambda one: one[0].process_id)
@@ -327,7 +328,7 @@ class EngineTerminals:
     ) -> tuple[Process, TerminalNote]:
         """Return a terminal by its process id."""
         with contextlib.suppress(ProcessNotFound):
-            process = await self._engine.queries.find(terminal_id)
+            process = await self.engine.queries.find(terminal_id)
             if process.base.terminal is not None and process.principal == by.principal:
                 if is_open and process.status.is_ended:
                     raise InvalidState("process_ended", "The terminal is closed; it can still be read.")
@@ -355,14 +356,14 @@ class EngineTerminals:
         error: OutliveError | None = None,
     ) -> None:
         is_denied = isinstance(error, CommandRefused | AccessDenied)
-        self._engine.events.publish(
+        self.engine.events.publish(
             AuditEvent(
                 what=what,
                 by=by,
                 decision="allowed" if error is None else "denied" if is_denied else "failed",
                 reason="" if error is None else error.code,
                 process_id=process.process_id,
-                command=self._engine.redaction.redactor.mask_text(command),
+                command=self.engine.redaction.redactor.mask_text(command),
             )
         )
 
