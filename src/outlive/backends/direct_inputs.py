@@ -18,6 +18,7 @@ import socket
 from outlive.backends.keeper_link import KeeperLink, Reply
 from outlive.core.errors import BackendUnavailable, InvalidState
 from outlive.core.identity import ProcessId
+from outlive.core.values import dataclass, field
 
 PIECE_BYTES = (
     64 * 1024
@@ -36,16 +37,14 @@ _BUSY_PIPE_BYTES = 1024 * 1024  # one of the usual 64 KiB would wake the writer 
 _MORE_ROOM_S = 0.001
 
 
+@dataclass(eq=False, slots=True)
 class _Pipe:
     """The writing end of one process's input; `used_at` is the loop's time of its last write."""
 
-    __slots__ = ("fd", "is_busy", "is_large", "used_at")
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-        self.used_at = 0.0
-        self.is_busy = False
-        self.is_large = False
+    fd: int
+    used_at: float = field(default=0.0, init=False)
+    is_busy: bool = field(default=False, init=False)
+    is_large: bool = field(default=False, init=False)
 
     def widen(self) -> None:
         """Make room for much, once.
@@ -58,16 +57,16 @@ class _Pipe:
                 self.is_large = True
 
 
+@dataclass(eq=False, slots=True)
 class DirectInputs:
     """The pipes that the server writes to just now.
 
     Only the loop's thread uses it; one writer at a time for each process.
     """
 
-    def __init__(self, link: KeeperLink) -> None:
-        self._link = link
-        self._held: dict[ProcessId, _Pipe] = {}
-        self._sweeper: asyncio.TimerHandle | None = None
+    link: KeeperLink
+    _held: dict[ProcessId, _Pipe] = field(default_factory=dict, init=False)
+    _sweeper: asyncio.TimerHandle | None = field(default=None, init=False)
 
     def holds(self, process_id: ProcessId) -> bool:
         """Tell whether a write to this process needs no question."""
@@ -145,7 +144,7 @@ class DirectInputs:
             ours.settimeout(0.0)
             message: Reply = {"op": "input", "id": process_id}
             try:
-                reply = await self._link.request(
+                reply = await self.link.request(
                     message, deadline_s=_ANSWER_S, is_repeatable=True, sent_with=theirs
                 )
             except (InvalidState, BackendUnavailable) as error:
@@ -167,7 +166,7 @@ class DirectInputs:
 
     def _hand_over(self, process_id: ProcessId, rest: memoryview) -> None:
         for at in range(0, len(rest), PIECE_BYTES):
-            self._link.tell(
+            self.link.tell(
                 {"op": "write", "id": process_id}, rest[at : at + PIECE_BYTES], deadline_s=_ANSWER_S
             )
 

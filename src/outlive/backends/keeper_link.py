@@ -20,7 +20,7 @@ from outlive.backends.contract import BackendListener
 from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
 from outlive.core.events import KeeperBounds
 from outlive.core.hints import MEANINGS
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.protocols.keeper import CANNOT_START, MAX_INLINE_BYTES, RECORD, decode_message, encode_message
 
 _logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class KeeperRequest:
             self.settle(outcome)
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Unanswered:
     """One entry for each waiting caller, and those of cancelled callers until their deadline: numbers,
     deadlines, what happens when the keeper restarts. Touches no socket.
@@ -78,11 +79,10 @@ class Unanswered:
     `trouble` is why the keeper cannot be reached, `is_reachable` whether it can.
     """
 
-    def __init__(self) -> None:
-        self.trouble: OutliveError | None = None
-        self.is_reachable = False
-        self._requests: dict[int, KeeperRequest] = {}
-        self._number = 0
+    trouble: OutliveError | None = field(default=None, init=False)
+    is_reachable: bool = field(default=False, init=False)
+    _requests: dict[int, KeeperRequest] = field(default_factory=dict, init=False)
+    _number: int = field(default=0, init=False)
 
     def __contains__(self, request: KeeperRequest) -> bool:
         """Tell whether `request` still waits for its answer."""

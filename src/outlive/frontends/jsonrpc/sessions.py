@@ -18,6 +18,7 @@ from outlive.config import Settings
 from outlive.core.cursor import Cursor
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, field
 from outlive.engine import Engine, Process, ProcessFilter
 from outlive.engine.starts.start_slots import StartSlots
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
@@ -34,6 +35,7 @@ class Holder(Protocol):
         """What it sends of which processes."""
 
 
+@dataclass(eq=False, slots=True)
 class Session:
     """One client's session: its open connection or the reconnect grace, and what was not delivered yet.
 
@@ -46,28 +48,17 @@ class Session:
         starts: How many processes start just now.
     """
 
-    __slots__ = (
-        "_engine",
-        "grace",
-        "holder",
-        "principal",
-        "session_id",
-        "starts",
-        "undelivered",
-    )
-
-    def __init__(self, engine: Engine, session_id: str, principal: str) -> None:
-        self.session_id = session_id
-        self.principal = principal
-        self.holder: Holder | None = None
-        self.undelivered: dict[str, OutputFormat] = {}
-        self.grace: asyncio.Task[None] | None = None
-        self.starts = 0
-        self._engine = engine
+    engine: Engine
+    session_id: str
+    principal: str
+    holder: Holder | None = field(default=None, init=False)
+    undelivered: dict[str, OutputFormat] = field(default_factory=dict, init=False)
+    grace: asyncio.Task[None] | None = field(default=None, init=False)
+    starts: int = field(default=0, init=False)
 
     def running(self) -> list[Process]:
         """Return the processes of this session that are not complete, oldest first."""
-        return self._engine.connections.running_of(self.session_id)
+        return self.engine.connections.running_of(self.session_id)
 
     def check_free(self) -> None:
         """Let a start pass that wants the session's one place.

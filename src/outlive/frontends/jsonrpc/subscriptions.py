@@ -11,6 +11,7 @@ import msgspec
 
 from outlive.core.cursor import BEGINNING, Cursor
 from outlive.core.lifecycle import State
+from outlive.core.values import dataclass, field
 from outlive.engine import Process
 from outlive.frontends.jsonrpc.readers import LineReader, PieceReader, SilentReader, StreamReader
 from outlive.protocols.jsonrpc.answers import encode_gap, encode_notification, encode_process_notification
@@ -227,22 +228,20 @@ class OutputFormat(msgspec.Struct, frozen=True):
     is_raw: bool = False
 
 
+@dataclass(eq=False, slots=True)
 class Subscriptions:
     """Starts, holds and ends one connection's `Sender`s, one for each process.
 
-    A sender that has sent its last message is dropped at the next start.
+    A sender that has sent its last message is dropped at the next start. `heads` are shared by the whole
+    server.
     """
 
-    __slots__ = ("_fail", "_formats", "_heads", "_outbox", "_senders", "_spawn")
-
-    def __init__(self, outbox: Outbox, heads: FrameHeads, *, spawn: Spawn, fail: Callable[[], None]) -> None:
-        """Send to `outbox`; `heads` are shared by the whole server, `spawn` and `fail` are `Sender`'s."""
-        self._outbox = outbox
-        self._heads = heads
-        self._spawn = spawn
-        self._fail = fail
-        self._senders: dict[str, Sender[Subscription]] = {}
-        self._formats: dict[str, OutputFormat] = {}
+    outbox: Outbox
+    heads: FrameHeads
+    spawn: Spawn
+    fail: Callable[[], None]
+    _senders: dict[str, Sender[Subscription]] = field(default_factory=dict, init=False)
+    _formats: dict[str, OutputFormat] = field(default_factory=dict, init=False)
 
     def follow(self, process: Process, cursor: Cursor, form: OutputFormat) -> None:
         """Send the process from `cursor` on; a subscription that it had here ends silently."""
@@ -261,9 +260,9 @@ class Subscriptions:
                 turn_bytes=_LINES_TURN_BYTES if is_lines else _PIECES_TURN_BYTES,
                 log=log,
             ),
-            self._outbox,
-            spawn=self._spawn,
-            fail=self._fail,
+            self.outbox,
+            spawn=self.spawn,
+            fail=self.fail,
             shows_partial=is_lines and process.has_stdin,
             reads=form.mode != "none",
         )
@@ -277,7 +276,7 @@ class Subscriptions:
         if form.mode == "lines":
             return LineReader(
                 log,
-                self._heads,
+                self.heads,
                 process_id,
                 stream=stream,
                 start=start,
@@ -313,8 +312,8 @@ class Subscriptions:
         It is news, not history.
         """
         sender = self._senders.get(process_id)
-        if sender is not None and not sender.subscription.is_completed and self._outbox.is_ready:
-            self._outbox.write(text_frame(encode(sender.subscription.cursor)))
+        if sender is not None and not sender.subscription.is_completed and self.outbox.is_ready:
+            self.outbox.write(text_frame(encode(sender.subscription.cursor)))
 
     def undelivered(self) -> dict[str, OutputFormat]:
         """Return the processes whose `process.completed` was not handed to the transport, and their

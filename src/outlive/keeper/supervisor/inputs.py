@@ -44,11 +44,11 @@ _ENDS = (
 )  # fmt: skip
 
 
+@dataclass(eq=False, slots=True)
 class Inputs:
     """Writes to the keeper's end "i" (a pipe) or "m" (a terminal) of a process."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
+    loop: Loop
 
     def write(self, process: ManagedProcess, data: bytes, answer: Answer) -> None:
         """Write all of `data` after what waits already; answer when the last byte is in the pipe."""
@@ -132,7 +132,7 @@ class Inputs:
         A terminal's descriptor is already watched for output, so it is tried again soon.
         """
         if letter == "m":
-            self._loop.later(0.005, lambda: self._push(process))
+            self.loop.later(0.005, lambda: self._push(process))
             return
         fd = process.fds[letter]
         if sum(len(view) for view, _ in process.inputs) > _BUSY_BYTES:
@@ -140,11 +140,11 @@ class Inputs:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _BUSY_PIPE_BYTES)
 
         def ready(_events: int) -> None:
-            self._loop.unwatch(fd)
+            self.loop.unwatch(fd)
             if process.fds.get(letter) == fd:
                 self._push(process)
 
-        self._loop.watch(fd, ready, select.EPOLLOUT)
+        self.loop.watch(fd, ready, select.EPOLLOUT)
 
 
 def _fits(process: ManagedProcess, data: bytes) -> bool:

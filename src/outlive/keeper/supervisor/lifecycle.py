@@ -16,6 +16,7 @@ import os
 import time
 from collections.abc import Callable, Collection
 
+from outlive.core.values import dataclass, field
 from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.clients import ControlClient, ControlClients, Doorbells, Handle, Lend
 from outlive.keeper.supervisor.endings.terminator import Terminator
@@ -36,21 +37,19 @@ _MOST_IDS = 1000  # in an answer: 30 KB, well below what a packet holds
 _NOTE = "The keeper was stopped."
 
 
+@dataclass(eq=False, slots=True)
 class MassStop:
-    """Continues as long as a request waits, and then until the stop of each living process is recorded."""
+    """Continues as long as a request waits, and then until the stop of each living process is recorded.
 
-    def __init__(
-        self, loop: Loop, table: ManagedProcesses, stops: Terminator, *, emptied: Callable[[Answer], None]
-    ) -> None:
-        """Begin without requests; `emptied` is called once nothing lives, with the answer to all that
-        wait.
-        """
-        self._loop = loop
-        self._table = table
-        self._stops = stops
-        self._emptied = emptied
-        self._waiting: list[tuple[float, Answer]] = []
-        self._is_at_work = False
+    `emptied` is called once nothing lives, with the answer to all that wait.
+    """
+
+    loop: Loop
+    table: ManagedProcesses
+    stops: Terminator
+    emptied: Callable[[Answer], None]
+    _waiting: list[tuple[float, Answer]] = field(default_factory=list, init=False)
+    _is_at_work: bool = field(default=False, init=False)
 
     def begin(self, answer: Answer, *, within_s: float) -> None:
         """Answer once nothing lives, or `process_running` with what still lives after so many seconds.
@@ -64,20 +63,20 @@ class MassStop:
 
     def _go_on(self) -> None:
         is_begun = self._stop_some()
-        if not self._table.living_ids():
+        if not self.table.living_ids():
             self._is_at_work = False
             if self._waiting:
-                self._emptied(self._answer_all)
+                self.emptied(self._answer_all)
             return
         now = time.monotonic()
         late = [answer for until, answer in self._waiting if until <= now]
         self._waiting = [(until, answer) for until, answer in self._waiting if until > now]
         for answer in late:
-            answer(still_running(self._table))
+            answer(still_running(self.table))
         # A process whose shim has not answered yet cannot be stopped now: it is as soon as it is taken over.
-        self._is_at_work = bool(self._waiting) or not is_begun or len(self._table.unrecovered) > 0
+        self._is_at_work = bool(self._waiting) or not is_begun or len(self.table.unrecovered) > 0
         if self._is_at_work:
-            self._loop.later(_MASS_STOP_LOOK_S if is_begun else 0.0, self._go_on)
+            self.loop.later(_MASS_STOP_LOOK_S if is_begun else 0.0, self._go_on)
 
     def _answer_all(self, reply: dict[str, object]) -> None:
         waiting, self._waiting = self._waiting, []
@@ -87,13 +86,13 @@ class MassStop:
     def _stop_some(self) -> bool:
         """Begin as many stops as a turn has time for; return whether all are begun."""
         until = time.monotonic() + _SLICE_S
-        for process in self._table.living():
+        for process in self.table.living():
             # Its stop is recorded and due: the terminator carries it on.
             if process.stop_at and process.deadline <= until:
                 continue
             if time.monotonic() > until:
                 return False
-            self._stops.stop(process, CauseCode.SHUTDOWN, grace_s=0.0, note=_NOTE)
+            self.stops.stop(process, CauseCode.SHUTDOWN, grace_s=0.0, note=_NOTE)
         return True
 
 

@@ -18,6 +18,7 @@ import socket
 import struct
 from collections.abc import Callable
 
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.kernel import sockets
 
@@ -32,24 +33,20 @@ _FREE_S = 5.0
 _RETRY_S = 0.5  # until the next attempt to lock a byte that another process holds
 
 
+@dataclass(eq=False, slots=True)
 class LockChallenge:
     """Receives from peers that we connected to: answers one question of each, frees one byte for it, waits
     for nothing.
 
     A question is answered only on a connection that we opened ourselves, and never if its sender lives in one
-    of our own trees: such a process would pass on the question of another peer.
+    of our own trees: such a process would pass on the question of another peer. `lock` is the descriptor that
+    holds the lock; `is_ours` returns whether a process lives in a tree of ours, or is gone.
     """
 
-    def __init__(
-        self, loop: Loop, lock: int, *, is_ours: Callable[[int], bool], log: Callable[[str], None]
-    ) -> None:
-        """Take the descriptor that holds the lock; `is_ours` returns whether a process lives in a tree of
-        ours, or is gone.
-        """
-        self._log = log
-        self._loop = loop
-        self._lock = lock
-        self._is_ours = is_ours
+    loop: Loop
+    lock: int
+    is_ours: Callable[[int], bool]
+    log: Callable[[str], None]
 
     def meet(self, link: socket.SocketType, heard: Heard, *, answers: bool) -> None:
         """Call `heard` once, with a peer's first packet that is no question.
@@ -71,33 +68,33 @@ class LockChallenge:
             message, fds, pid = packet
             peer = peer or pid
             offset = _offset_of(message) if answers and not fds and not freed else 0
-            if offset and self._is_ours(pid):
-                self._log(f"process {pid} lives in a tree of ours, or is gone: it is proved nothing")
+            if offset and self.is_ours(pid):
+                self.log(f"process {pid} lives in a tree of ours, or is gone: it is proved nothing")
             elif offset:
                 freed.append((offset, self._free(offset)))
                 with contextlib.suppress(OSError):  # the peer is gone; the end of the link is read next
                     sockets.send(link, b"proved")
                 return
             # No question (any more): the byte is locked again before the peer's packet is handled.
-            self._loop.unwatch(link.fileno())
+            self.loop.unwatch(link.fileno())
             for byte, timer in freed:
                 timer.cancel()
                 self._take_back(byte)
             heard(message if not message.startswith(b"prove ") else b"", fds, peer)
 
-        self._loop.watch(link.fileno(), hear)
+        self.loop.watch(link.fileno(), hear)
 
     def _free(self, offset: int) -> Timer:
         """Release a byte; return the timer that takes it back at the latest."""
-        fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, offset))
-        return self._loop.later(_FREE_S, lambda: self._take_back(offset))
+        fcntl.fcntl(self.lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, offset))
+        return self.loop.later(_FREE_S, lambda: self._take_back(offset))
 
     def _take_back(self, offset: int) -> None:
         """Lock a byte again; a byte that is still ours stays so."""
         try:
-            fcntl.fcntl(self._lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, offset))
+            fcntl.fcntl(self.lock, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, offset))
         except OSError:  # guessed by another process, or no memory: a free byte would obstruct our successor
-            self._loop.later(_RETRY_S, lambda: self._take_back(offset))
+            self.loop.later(_RETRY_S, lambda: self._take_back(offset))
 
 
 def _one_byte(kind: int, offset: int) -> bytes:

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from outlive.core.identity import id_to_bytes
 from outlive.core.layout import Layout
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
@@ -160,32 +160,23 @@ class BusyShims(Protocol):
         """Have a shim let go of its process."""
 
 
+@dataclass(eq=False, slots=True)
 class ManagedProcesses:
     """Processes that are alive or not yet let go of, `by_key`; `unrecovered` has those that are not taken
     over yet.
 
     A process is entered before anything can happen to it: by `launcher` at its start, by `takeover`
-    afterwards.
+    afterwards. `pool` and `pump` are set later, since they are built after the table.
     """
 
-    def __init__(
-        self,
-        loop: Loop,
-        journal: Journal,
-        inputs: Inputs,
-        unrecovered: Unrecovered,
-        *,
-        touch: Callable[[ManagedProcess], None],
-    ) -> None:
-        """Begin empty; `pool` and `pump` are set later, since they are built after the table."""
-        self._loop = loop
-        self._journal = journal
-        self._inputs = inputs
-        self._touch = touch
-        self.unrecovered = unrecovered
-        self.pool: BusyShims | None = None
-        self.pump: Pump | None = None
-        self.by_key: dict[bytes, ManagedProcess] = {}
+    loop: Loop
+    journal: Journal
+    inputs: Inputs
+    unrecovered: Unrecovered
+    touch: Callable[[ManagedProcess], None]
+    pool: BusyShims | None = field(default=None, init=False)
+    pump: Pump | None = field(default=None, init=False)
+    by_key: dict[bytes, ManagedProcess] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         """Return how many processes there are, taken over or not."""
@@ -196,7 +187,7 @@ class ManagedProcesses:
         it.
         """
         if process.key in self.by_key:
-            self._touch(process)
+            self.touch(process)
         self.unrecovered.remove(process.key)
 
     def living(self) -> list[ManagedProcess]:
@@ -219,17 +210,17 @@ class ManagedProcesses:
         """Release everything about a process that has ended, its output and its tree included; idempotent."""
         if self.by_key.pop(process.key, None) is None:
             return
-        self._inputs.abandon(process)
-        self._touch(process)
+        self.inputs.abandon(process)
+        self.touch(process)
         assert self.pump is not None
         for stream in process.streams:
             if stream.is_open:  # the rest of its output is not wanted
                 self.pump.hold(stream)
         for fd in process.fds.values():
-            self._loop.unwatch(fd)
+            self.loop.unwatch(fd)
             os.close(fd)
         if process.pidfd >= 0:
-            self._loop.unwatch(process.pidfd)
+            self.loop.unwatch(process.pidfd)
             os.close(process.pidfd)
         for stream in process.streams:
             stream.close_log()
@@ -239,5 +230,5 @@ class ManagedProcesses:
             assert self.pool is not None
             self.pool.release(process.shim)
         # Last: until here a new supervisor would take the process over, and find its end in the records.
-        self._journal.end(process.process_id)
+        self.journal.end(process.process_id)
         process.end()

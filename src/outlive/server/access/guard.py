@@ -64,58 +64,48 @@ class Names:
         return any(name in self.public or f"{name}:{port}" in self.public for name in known)
 
 
+@dataclass(eq=False, slots=True)
 class Guard:
-    """Lets a request pass to `app`, or answers it with the refusal."""
+    """Lets a request pass to `app`, or answers it with the refusal.
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        entry: Authenticator,
-        *,
-        names: Names = Names(),
-        origins: frozenset[str] = frozenset(),
-        open_paths: frozenset[str] = frozenset(),
-        answer: SendError = send_error,
-    ) -> None:
-        """Stand before `app`.
+    Attributes:
+        app: The guarded application.
+        entry: Decides which callers are let in.
+        names: The server's names beyond this machine.
+        origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in lower
+            case.
+        open_paths: Paths whose GET is answered for every caller, with facts that are public; so are the
+            page's own files.
+        answer: Gives a refusal its format.
+    """
 
-        Args:
-            app: The guarded application.
-            entry: Decides which callers are let in.
-            names: The server's names beyond this machine.
-            origins: Origins of other servers whose pages may send requests, as `scheme://host[:port]` in
-                lower case.
-            open_paths: Paths whose GET is answered for every caller, with facts that are public; so are the
-                page's own files.
-            answer: Gives a refusal its format.
-        """
-        self._app = app
-        self._entry = entry
-        self._names = names
-        self._origins = origins
-        self._open_paths = open_paths
-        self._answer = answer
+    app: ASGIApp
+    entry: Authenticator
+    names: Names = Names()
+    origins: frozenset[str] = frozenset()
+    open_paths: frozenset[str] = frozenset()
+    answer: SendError = send_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, upgrade or lifespan."""
         if scope["type"] not in {"http", "websocket"}:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
-        refusal = judge(scope, names=self._names, origins=self._origins)
+        refusal = judge(scope, names=self.names, origins=self.origins)
         if refusal is None:
             send = readable_by_page(scope, send)
             if is_preflight(scope):  # it cannot carry a credential, and changes nothing
                 await _answer_preflight(send)
                 return
-            found = await self._entry.admit(scope)
+            found = await self.entry.admit(scope)
             if isinstance(found, AccessRefusal) and self._is_open(scope):
                 found = Admission(Access(principal="", scope=AccessScope.HELLO))
             if not isinstance(found, AccessRefusal):
                 state = {**scope["state"], ACCESS: found.access}
                 if scope["type"] == "websocket":
                     scope = without_tokens(scope)
-                with self._entry.watching(found, scope["state"][PEER]):
-                    await self._app({**scope, "state": state}, receive, send)
+                with self.entry.watching(found, scope["state"][PEER]):
+                    await self.app({**scope, "state": state}, receive, send)
                 return
             refusal = found
         await _drain(scope, receive)
@@ -124,12 +114,12 @@ class Guard:
     def _is_open(self, scope: Scope) -> bool:
         if scope["type"] != "http":
             return False
-        is_known = scope["method"] in {"GET", "HEAD"} and scope["path"] in self._open_paths
+        is_known = scope["method"] in {"GET", "HEAD"} and scope["path"] in self.open_paths
         return is_known or is_public_page(scope)
 
     async def _refuse(self, scope: Scope, send: Send, refusal: AccessRefusal) -> None:
         status = STATUS[refusal.error]
-        await self._answer(
+        await self.answer(
             scope,
             send,
             status=status,

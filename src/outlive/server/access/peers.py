@@ -31,7 +31,7 @@ from outlive.core.errors import LimitExceeded
 from outlive.core.events import KeeperBounds
 from outlive.core.identity import PROCESS_VARIABLE, short_name
 from outlive.core.layout import VARIABLE, Layout
-from outlive.core.values import dataclass
+from outlive.core.values import dataclass, field
 from outlive.engine.starts.start_slots import StartSlots
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
@@ -141,16 +141,16 @@ _MOST_THREADS = 8
 _T = TypeVar("_T")
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Looks:
     """Used on one event loop.
 
     The queue holds one entry per waiting caller; the caller sets the deadline, nothing here does.
     """
 
-    def __init__(self) -> None:
-        self._line: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._threads = 0
-        self._waiting = 0  # looks that have not ended yet
+    _line: queue.SimpleQueue[Callable[[], None]] = field(default_factory=queue.SimpleQueue, init=False)
+    _threads: int = field(default=0, init=False)
+    _waiting: int = field(default=0, init=False)  # looks that have not ended yet
 
     async def look(self, work: Callable[[], _T]) -> _T | None:
         """Return what `work` returns, None when it fails.

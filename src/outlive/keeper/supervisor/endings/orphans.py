@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass, field
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess
@@ -54,39 +55,31 @@ _RECORD_RETRY_S = 0.25  # until the next attempt on a disk that accepts nothing
 _KNOWS_PIDFD_INFO = "pidfd_info" not in os.environ.get("OUTLIVE_DEGRADE", "").split(",")
 
 
+@dataclass(eq=False, slots=True)
 class Orphans:
-    """Takes over the shim's duties when a shim is gone."""
+    """Takes over the shim's duties when a shim is gone.
 
-    def __init__(
-        self,
-        loop: Loop,
-        layout: Layout,
-        pool: ShimPool,
-        endings: ExitHandler,
-        reserve: Reserve,
-        *,
-        start_again: Callable[[ManagedProcess], None],
-        log: Callable[[str], None],
-    ) -> None:
-        """Take the parts; `start_again` starts a committed process that certainly never executed."""
-        self._loop = loop
-        self._layout = layout
-        self._pool = pool
-        self._endings = endings
-        self._reserve = reserve
-        self._start_again = start_again
-        self._log = log
-        self._waiting: list[ManagedProcess] = []
+    `start_again` starts a committed process that certainly never executed.
+    """
+
+    loop: Loop
+    layout: Layout
+    pool: ShimPool
+    endings: ExitHandler
+    reserve: Reserve
+    start_again: Callable[[ManagedProcess], None]
+    log: Callable[[str], None]
+    _waiting: list[ManagedProcess] = field(default_factory=list, init=False)
 
     def shim_lost(self, process: ManagedProcess) -> None:
         """Go on without the shim: its link has closed, or no process listens on the folder's socket."""
         process.shim = None
         if not process.is_orphan:  # otherwise only a holder died: the supervisor still has every descriptor
             process.is_orphan = True
-            self._log(f"the shim of {process.process_id} is gone")
+            self.log(f"the shim of {process.process_id} is gone")
             record = read_pid(process.folder)
             if process.phase >= Phase.EXITED:
-                self._endings.look_for_tree(process)
+                self.endings.look_for_tree(process)
             elif record is not None:
                 self._runs(process, record)
                 self._watch(process, record.boot_id)
@@ -103,20 +96,20 @@ class Orphans:
         process.answer_all({"pid": record.pid, "started_ns": record.started_ns})
         if process.phase == Phase.STARTING:
             process.phase = Phase.STOPPING if process.stop_at else Phase.RUNNING
-            self._endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
+            self.endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
 
     def _never_ran(self, process: ManagedProcess) -> None:
         if process.phase >= Phase.EXITED:
             return
         process.is_orphan = False
-        assert self._endings.pump is not None
+        assert self.endings.pump is not None
         for stream in process.streams:
-            self._endings.pump.hold(stream)
+            self.endings.pump.hold(stream)
             stream.close_log()
         for letter in list(process.fds):
             process.close_fd(letter)
         os.close(process.idx)
-        self._start_again(process)
+        self.start_again(process)
 
     def _find_spawned(self, process: ManagedProcess, looks: int) -> None:
         """Find the command of a shim that died before it could record the pid."""
@@ -137,7 +130,7 @@ class Orphans:
         elif looks:
             # A look reads every process's environment: soon, then seldom.
             step = 1 if looks > _LOOKS - 3 else _LOOKS // 10
-            self._loop.later(_LOOK_S * step, lambda: self._find_spawned(process, max(0, looks - step)))
+            self.loop.later(_LOOK_S * step, lambda: self._find_spawned(process, max(0, looks - step)))
         else:
             self._tell(process, _may_have_run())
 
@@ -154,7 +147,7 @@ class Orphans:
         )
         with contextlib.suppress(OSError):
             content = b"starting\n" + encode_pid(record)
-            self._reserve.fit(lambda: write_whole(f"{process.folder}/pid", content))
+            self.reserve.fit(lambda: write_whole(f"{process.folder}/pid", content))
         self._runs(process, record)
 
     def _unclaimed_note(self, process: ManagedProcess) -> str | None:
@@ -164,8 +157,8 @@ class Orphans:
         candidates = []
         with contextlib.suppress(OSError):
             created_ns = os.stat(f"{process.folder}/pid").st_ctime_ns
-            for name in os.listdir(self._layout.notes):
-                path = f"{self._layout.notes}/{name}"
+            for name in os.listdir(self.layout.notes):
+                path = f"{self.layout.notes}/{name}"
                 record = None if name.endswith(".new") else read_exit(path)
                 if record is not None and record.ended_ns >= created_ns:
                     candidates.append(path)
@@ -173,9 +166,9 @@ class Orphans:
 
     def clear_notes(self) -> None:
         """Remove the notes; to be called when no command is left that one could be about."""
-        for name in os.listdir(self._layout.notes):
+        for name in os.listdir(self.layout.notes):
             with contextlib.suppress(OSError):
-                os.unlink(f"{self._layout.notes}/{name}")
+                os.unlink(f"{self.layout.notes}/{name}")
 
     def _watch(self, process: ManagedProcess, boot_id: str) -> None:
         """Wait for the end of an orphaned command whose pid is known."""
@@ -190,7 +183,7 @@ class Orphans:
             # zombie.
             self._learn_exit(process, 0 if boot_id != this_boot() else _LOOKS)
             return
-        self._loop.watch(process.pidfd, lambda _events: self._gone(process))
+        self.loop.watch(process.pidfd, lambda _events: self._gone(process))
 
     def resume_watch(self, process: ManagedProcess) -> None:
         """Watch a command that an earlier supervisor found orphaned and gave to a holder."""
@@ -199,16 +192,16 @@ class Orphans:
         elif process.pidfd < 0 or start_ticks(process.pid) not in {0, process.ticks}:
             self._learn_exit(process, _LOOKS)
         else:
-            self._loop.watch(process.pidfd, lambda _events: self._gone(process))
+            self.loop.watch(process.pidfd, lambda _events: self._gone(process))
 
     def _gone(self, process: ManagedProcess) -> None:
-        self._loop.unwatch(process.pidfd)
+        self.loop.unwatch(process.pidfd)
         self._learn_exit(process, _LOOKS)
 
     def _learn_exit(self, process: ManagedProcess, looks: int) -> None:
         if process.phase >= Phase.EXITED:
             return
-        note_path = f"{self._layout.notes}/{process.pid}.{process.ticks}"
+        note_path = f"{self.layout.notes}/{process.pid}.{process.ticks}"
         ended = read_end(process.folder) or read_exit(note_path)
         if ended is None:
             status = exit_status_of_zombie(process.pid, process.ticks)
@@ -217,7 +210,7 @@ class Orphans:
             if status is not None:
                 ended = exit_from_wait(status, time.time_ns())
         if ended is None and looks:
-            self._loop.later(_LOOK_S, lambda: self._learn_exit(process, looks - 1))
+            self.loop.later(_LOOK_S, lambda: self._learn_exit(process, looks - 1))
             return
         self._tell(process, ended or ExitRecord(kind="lost", number=0, ended_ns=time.time_ns()))
         if process.phase >= Phase.EXITED:
@@ -230,14 +223,14 @@ class Orphans:
         hit("orphan.learned")
         if read_end(process.folder) is None:
             try:
-                self._reserve.fit(lambda: write_whole(f"{process.folder}/exit", encode_exit(ended)))
+                self.reserve.fit(lambda: write_whole(f"{process.folder}/exit", encode_exit(ended)))
             except FileNotFoundError:
                 pass  # the folder was deleted: there is no place for the record, and there will be none
             except OSError:  # no other copy may exist: the end is not reported before it is on disk
-                self._loop.later(_RECORD_RETRY_S, lambda: self._tell(process, ended, is_empty=is_empty))
+                self.loop.later(_RECORD_RETRY_S, lambda: self._tell(process, ended, is_empty=is_empty))
                 return
         process.answer_all(known_start(process.folder))
-        self._endings.exited(
+        self.endings.exited(
             process,
             kind=ended.kind,
             number=ended.number,
@@ -249,15 +242,15 @@ class Orphans:
         """Give duplicates of the descriptors to an idle shim, so that two processes hold them again."""
         if process.is_closed or process.shim is not None:
             return
-        shim = self._pool.take()
+        shim = self.pool.take()
         if shim is None:
-            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
+            self.loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
             return
         try:
-            listener = self._reserve.fit(lambda: sockets.listen_unix(f"{process.folder}/sock", backlog=4))
+            listener = self.reserve.fit(lambda: sockets.listen_unix(f"{process.folder}/sock", backlog=4))
         except OSError:  # no inode, or a read-only file system: until then only we hold them
-            self._pool.give_back(shim)
-            self._loop.later(_RECORD_RETRY_S, lambda: self._find_holder(process))
+            self.pool.give_back(shim)
+            self.loop.later(_RECORD_RETRY_S, lambda: self._find_holder(process))
             return
         held = dict(process.fds)
         if process.pidfd >= 0:
@@ -266,7 +259,7 @@ class Orphans:
         try:
             sockets.send(shim.socket, words, [listener.fileno(), *held.values()])
         except OSError:
-            self._loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
+            self.loop.later(_HOLDER_RETRY_S, lambda: self._find_holder(process))
             return
         finally:
             listener.close()

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from outlive.core.identity import id_to_bytes, is_process_id
 from outlive.core.layout import Layout
 from outlive.core.spec import Spec
+from outlive.core.values import dataclass, field
 from outlive.keeper.supervisor.endings.exit_handler import EXIT_FLAGS, ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
@@ -46,55 +47,39 @@ _UNKNOWN = Spec(program="", argv=(), env={}, cwd="/")
 _State = tuple[str, str, int, int, str, int, int, int]
 
 
+@dataclass(eq=False, slots=True)
 class Takeover:
-    """Takes over what lives. `finished` is called once, when every shim has answered (or 3 s are over)."""
+    """Takes over what lives. `finished` is called once, when every shim has answered (or 3 s are over).
 
-    def __init__(
-        self,
-        loop: Loop,
-        layout: Layout,
-        pool: ShimPool,
-        pump: Pump,
-        endings: ExitHandler,
-        orphans: Orphans,
-        *,
-        table: ManagedProcesses,
-        challenge: LockChallenge,
-        born: Callable[[ManagedProcess, ShimLink], None],
-        journal: Journal,
-        is_same_boot: bool,
-        log: Callable[[str], None],
-    ) -> None:
-        """Take the parts; `born` lets a command in a container execute that waits for that.
+    Nothing happens before `begin`. `born` lets a command in a container execute that waits for that.
+    `is_same_boot`: what is to be taken over was started in this boot, for certain.
+    """
 
-        Nothing happens before `begin`. `is_same_boot`: what is to be taken over was started in this boot, for
-        certain.
-        """
-        self._loop = loop
-        self._layout = layout
-        self._pool = pool
-        self._pump = pump
-        self._endings = endings
-        self._orphans = orphans
-        self._table = table
-        self._challenge = challenge
-        self._born = born
-        self._journal = journal
-        self._is_same_boot = is_same_boot
-        self._log = log
-        self._to_ask: deque[str] = deque()
-        self._asked: dict[int, ShimLink] = {}
-        self._delayed: set[ManagedProcess] = set()
-        self._refused: dict[ManagedProcess, int] = {}
-        self._finished: Callable[[], None] | None = None
+    loop: Loop
+    layout: Layout
+    pool: ShimPool
+    pump: Pump
+    endings: ExitHandler
+    orphans: Orphans
+    table: ManagedProcesses
+    challenge: LockChallenge
+    born: Callable[[ManagedProcess, ShimLink], None]
+    journal: Journal
+    is_same_boot: bool
+    log: Callable[[str], None]
+    _to_ask: deque[str] = field(default_factory=deque, init=False)
+    _asked: dict[int, ShimLink] = field(default_factory=dict, init=False)
+    _delayed: set[ManagedProcess] = field(default_factory=set, init=False)
+    _refused: dict[ManagedProcess, int] = field(default_factory=dict, init=False)
+    _finished: Callable[[], None] | None = field(default=None, init=False)
 
     def begin(self, live: list[str], finished: Callable[[], None]) -> None:
         """Ask the shims of all live processes, from the first turn of the loop on."""
         self._finished = finished
         if not live:
-            self._orphans.clear_notes()
+            self.orphans.clear_notes()
         self._to_ask.extend(live)
-        self._loop.later(0.0, self._ask_some)  # where an error is one process's, not the supervisor's
+        self.loop.later(0.0, self._ask_some)  # where an error is one process's, not the supervisor's
 
     def _ask_some(self) -> None:
         """Ask as many shims as a turn has time for."""
@@ -104,11 +89,11 @@ class Takeover:
                 self._ask(self._to_ask.popleft())
         finally:  # an error about one shim must not keep the others from being asked
             if self._to_ask:
-                self._loop.later(0.0, self._ask_some)
+                self.loop.later(0.0, self._ask_some)
             else:
                 hit("recovery.asked")
-                self._loop.later(_PATIENCE_S, self._settle)
-                self._loop.later(_WAKE_S, self._wake_silent)
+                self.loop.later(_PATIENCE_S, self._settle)
+                self.loop.later(_WAKE_S, self._wake_silent)
                 self._settle_if_all_answered()
 
     def _wake_silent(self) -> None:
@@ -120,7 +105,7 @@ class Takeover:
             if record is not None and 0 < start_ticks(record.shim_pid) <= record.start_ticks:
                 wake(record.shim_pid)
         if asked or self._delayed:
-            self._loop.later(_WAKE_S, self._wake_silent)
+            self.loop.later(_WAKE_S, self._wake_silent)
 
     def _settle_if_all_answered(self) -> None:
         if not self._to_ask and not self._asked and not self._delayed:
@@ -130,19 +115,19 @@ class Takeover:
         finished, self._finished = self._finished, None
         if finished is not None:
             if waiting := len(self._asked) + len(self._delayed):
-                self._log(f"{waiting} shims have not answered yet")
+                self.log(f"{waiting} shims have not answered yet")
             finished()
 
     def _ask(self, process_id: str) -> None:
-        folder = self._layout.process(process_id)
+        folder = self.layout.process(process_id)
         if not os.path.isdir(folder):  # in the journal, but the start was never committed
-            self._journal.end(process_id)
-            self._table.unrecovered.remove(id_to_bytes(process_id))
+            self.journal.end(process_id)
+            self.table.unrecovered.remove(id_to_bytes(process_id))
             return
         process = ManagedProcess(process_id, folder, remembered_spec(folder) or _UNKNOWN)
         spec = process.spec
         if spec.container:
-            self._table.unrecovered.note_container(process.key)
+            self.table.unrecovered.note_container(process.key)
         unbind(process)
         self._connect(process)
 
@@ -156,15 +141,15 @@ class Takeover:
             self._connect_later(process)
             return
         except OSError as error:
-            self._log(f"{process.process_id}: no shim answers: {error}")
+            self.log(f"{process.process_id}: no shim answers: {error}")
             try:
                 # An end that was recorded completely needs no shim any more.
                 if is_written(f"{process.folder}/done") and _is_over(process):
-                    self._journal.end(process.process_id)
+                    self.journal.end(process.process_id)
                 else:
                     self._without_shim(process)
             finally:
-                self._table.recovered(process)
+                self.table.recovered(process)
             return
         shim = ShimLink(link)
         shim.process = process
@@ -172,36 +157,36 @@ class Takeover:
         self._asked[link.fileno()] = shim
         # A shim of this machine sees the lock's holder itself, and asks nothing.
         inside = bool(process.spec.container)
-        self._challenge.meet(
+        self.challenge.meet(
             link, lambda words, fds, pid: self._answered(shim, words, fds, pid), answers=inside
         )
 
     def _connect_later(self, process: ManagedProcess) -> None:
         self._delayed.add(process)
-        self._loop.later(_RETRY_S, lambda: self._connect_again(process))
+        self.loop.later(_RETRY_S, lambda: self._connect_again(process))
 
     def _connect_again(self, process: ManagedProcess) -> None:
         self._connect(process)
         self._settle_if_all_answered()
 
     def _without_shim(self, process: ManagedProcess) -> None:
-        self._table.by_key[process.key] = process
+        self.table.by_key[process.key] = process
         record, ended = self._restore(process), read_end(process.folder)
-        can_live = self._is_same_boot if record is None else record.boot_id == this_boot()
+        can_live = self.is_same_boot if record is None else record.boot_id == this_boot()
         self._go_on(process, record, can_live=can_live)
         is_begun = record is not None or ended is not None or is_written(f"{process.folder}/pid")
         if not is_begun and can_live and process.spec is not _UNKNOWN:
-            self._log(f"{process.process_id} was committed but never given to a shim: starting it")
-            self._orphans.shim_lost(process)
+            self.log(f"{process.process_id} was committed but never given to a shim: starting it")
+            self.orphans.shim_lost(process)
             return
         for stream in process.streams:
             stream.is_open = False  # no process holds its source any more
         if self._was_done(process, is_empty=not can_live):
             return
         if not can_live or (record is None and (ended is not None or not is_begun)):
-            self._orphans.call_ended(process, ended, is_empty=not can_live)
+            self.orphans.call_ended(process, ended, is_empty=not can_live)
         else:
-            self._orphans.without_descriptors(process)
+            self.orphans.without_descriptors(process)
 
     def _restore(self, process: ManagedProcess) -> PidRecord | None:
         """Read what the folder holds: pid, pause, gaps; open the logs at their ends.
@@ -219,7 +204,7 @@ class Takeover:
         for index, (begin, end) in enumerate(read_gaps(process.folder)):
             process.released[index] = end - begin
             process.flags |= Flags.GAPS if end else 0
-        _check_idx(process, self._log)
+        _check_idx(process, self.log)
         record = read_pid(process.folder)
         if record is not None:
             process.pid, process.ticks, process.started_ns = record.pid, record.start_ticks, record.started_ns
@@ -261,13 +246,13 @@ class Takeover:
                 self._refused.pop(process, None)
                 self._take_over(process, shim, state, fds)
         finally:
-            self._table.recovered(process)
+            self.table.recovered(process)
             self._settle_if_all_answered()
 
     def _take_over(self, process: ManagedProcess, shim: ShimLink, state: _State, fds: list[int]) -> None:
         mode, letters, pid, ticks, kind, number, empty, ended_ns = state
         process.is_adopted = True
-        self._table.by_key[process.key] = process
+        self.table.by_key[process.key] = process
         record = self._restore(process)
         held = dict(zip(letters if letters != "-" else "", fds, strict=False))
         # The holder's pidfd is older than ours: it gives the exit code even after the pid was reaped.
@@ -287,24 +272,24 @@ class Takeover:
             if not stream.index:
                 stream.relay = held.get("w", -1)
                 stream.may_be_relayed &= stream.relay < 0
-        self._pool.adopt(shim)
+        self.pool.adopt(shim)
         hit("recovery.taken")
         for stream in process.streams:
             if stream.is_open:
-                self._pump.add(stream)
+                self.pump.add(stream)
                 # At once: an end must be known before the stream is reported as open, and no event tells of
                 # bytes in a relay.
-                self._pump.move(stream)
+                self.pump.move(stream)
         process.is_orphan = mode != "own"
         self._go_on(process, record, can_live=True)
         if self._was_done(process, is_empty=bool(empty) and not process.is_orphan):
             return
         if shim.is_inside and not process.pid and kind == "-":  # it exists, and waits for leave to execute
-            self._born(process, shim)
+            self.born(process, shim)
         elif process.is_orphan:
-            self._orphans.resume_watch(process)
+            self.orphans.resume_watch(process)
         elif kind != "-":
-            self._endings.exited(process, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
+            self.endings.exited(process, kind=kind, number=number, is_empty=bool(empty), ended_ns=ended_ns)
 
     def _was_done(self, process: ManagedProcess, *, is_empty: bool) -> bool:
         """Restore the end that an earlier supervisor had recorded, if it had; return whether."""
@@ -319,7 +304,7 @@ class Takeover:
         process.code = ended.number
         process.flags |= EXIT_FLAGS.get(ended.kind, 0)
         process.flags |= Flags.HOLDER_LOST if done.holder_lost else 0
-        self._endings.was_done(process, is_empty=is_empty, record=done)
+        self.endings.was_done(process, is_empty=is_empty, record=done)
         return True
 
     def _go_on(self, process: ManagedProcess, record: PidRecord | None, *, can_live: bool) -> None:
@@ -331,9 +316,9 @@ class Takeover:
             process.cause, process.note = stop.cause, stop.note
         if stop is not None and can_live:
             left_s = stop.grace_s - (boottime_ns() - stop.boottime_ns) / 1e9
-            self._endings.stops.pursue(process, time.monotonic() + max(0.0, left_s))
+            self.endings.stops.pursue(process, time.monotonic() + max(0.0, left_s))
         if record is not None and can_live:
-            self._endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
+            self.endings.stops.arm_timeout(process, started_boottime_ns=record.boottime_ns)
 
 
 def _check_idx(process: ManagedProcess, log: Callable[[str], None]) -> None:

@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from outlive.core.values import dataclass
 from outlive.keeper.common.standard_files import log
 from outlive.keeper.supervisor.endings.tree_control import TreeControl
 from outlive.keeper.supervisor.loop import Loop
@@ -29,23 +30,15 @@ _MAX_KILL_ROUND_S = 0.2
 _HELD_S = 5.0  # a shim that is stopped again whenever it is continued is killed after so long
 
 
+@dataclass(eq=False, slots=True)
 class Terminator:
     """Ends trees. `pursued` is called after each step that may have brought a process closer to its end."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        trees: TreeControl,
-        reserve: Reserve,
-        *,
-        touch: Callable[[ManagedProcess], None],
-        pursued: Callable[[ManagedProcess], None],
-    ) -> None:
-        self._loop = loop
-        self._trees = trees
-        self._reserve = reserve
-        self._touch = touch
-        self._pursued = pursued
+    loop: Loop
+    trees: TreeControl
+    reserve: Reserve
+    touch: Callable[[ManagedProcess], None]
+    pursued: Callable[[ManagedProcess], None]
 
     def stop(self, process: ManagedProcess, cause: CauseCode, *, grace_s: float, note: str) -> None:
         """End the whole tree: TERM now, KILL after the grace period; a repeated call may only shorten it."""
@@ -57,7 +50,7 @@ class Terminator:
             content = json.dumps(record).encode()
             # On a disk that accepts nothing the stop goes on: only a next supervisor would not know of it.
             with contextlib.suppress(OSError):
-                self._reserve.fit(lambda: write_whole(f"{process.folder}/stop", content))
+                self.reserve.fit(lambda: write_whole(f"{process.folder}/stop", content))
             process.cause = int(cause)
             process.note = note
         hit("stop.recorded")
@@ -72,16 +65,16 @@ class Terminator:
         # An interactive shell ignores TERM; a closing terminal sends HUP.
         wanted = [signal.SIGTERM] if process.spec.stdio != "pty" else [signal.SIGTERM, signal.SIGHUP]
         # A paused process handles TERM only once it continues.
-        self._trees.send(process, [*wanted, signal.SIGCONT])
+        self.trees.send(process, [*wanted, signal.SIGCONT])
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{process.folder}/paused")
         if process.phase < Phase.EXITED:
             process.phase = Phase.STOPPING
-        self._touch(process)
+        self.touch(process)
         hit("stop.termed")
         delay = max(0.0, deadline - time.monotonic())
-        process.kill_timer = self._loop.later(delay, lambda: self.kill(process))
-        self._pursued(process)
+        process.kill_timer = self.loop.later(delay, lambda: self.kill(process))
+        self.pursued(process)
 
     def kill(self, process: ManagedProcess, *, next_round_s: float = _KILL_ROUND_S) -> None:
         """Kill what is left, round by round, until the tree is empty.
@@ -94,14 +87,14 @@ class Terminator:
         if process.is_empty and process.phase >= Phase.EXITED:
             return
         if next_round_s > _KILL_ROUND_S:  # not in the first round, which is enough for most trees
-            self._trees.send(process, [signal.SIGSTOP])
+            self.trees.send(process, [signal.SIGSTOP])
         later = min(next_round_s * 2, _MAX_KILL_ROUND_S)
         # What has ended is heard of within milliseconds: by the last of the short rounds it is none of these.
         is_late = next_round_s < later == _MAX_KILL_ROUND_S
-        if not self._trees.send(process, [signal.SIGKILL]) and is_late:
+        if not self.trees.send(process, [signal.SIGKILL]) and is_late:
             log(f"{process.process_id} is to end, and nothing of its tree is found")
-        self._trees.end_held_shim(process, after_s=_HELD_S)
-        process.kill_timer = self._loop.later(next_round_s, lambda: self.kill(process, next_round_s=later))
+        self.trees.end_held_shim(process, after_s=_HELD_S)
+        process.kill_timer = self.loop.later(next_round_s, lambda: self.kill(process, next_round_s=later))
 
     def arm_timeout(self, process: ManagedProcess, *, started_boottime_ns: int) -> None:
         """Let the timeout fire at its time; at once if that has passed while no supervisor ran."""
@@ -109,7 +102,7 @@ class Terminator:
         if timeout_s is None or process.phase >= Phase.EXITED or process.stop_at:
             return
         elapsed = (boottime_ns() - started_boottime_ns) / 1e9
-        process.timeout_timer = self._loop.later(
+        process.timeout_timer = self.loop.later(
             max(0.0, timeout_s - elapsed), lambda: self._time_out(process)
         )
 

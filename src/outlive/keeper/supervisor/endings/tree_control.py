@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Callable
 
+from outlive.core.values import dataclass
 from outlive.keeper.common import tree
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.kernel.disk import Reserve
@@ -31,16 +32,16 @@ _COPIER_NAME = b"outlive-copier\n"  # native/filter/copier.h
 _WHOLE_GROUP = 1 << 2  # PIDFD_SIGNAL_PROCESS_GROUP, Linux 6.9
 
 
+@dataclass(eq=False, slots=True)
 class TreeControl:
     """Finds and signals trees.
 
-    Commands without a shim of their own are found by the id in their environment.
+    Commands without a shim of their own are found by the id in their environment. `touch` is called after
+    each change; `reserve` has room for what is recorded.
     """
 
-    def __init__(self, reserve: Reserve, *, touch: Callable[[ManagedProcess], None]) -> None:
-        """Take the parts: `touch` is called after each change; `reserve` has room for what is recorded."""
-        self._reserve = reserve
-        self._touch = touch
+    reserve: Reserve
+    touch: Callable[[ManagedProcess], None]
 
     def roots(self, process: ManagedProcess) -> tuple[list[int], list[int]]:
         """Return (roots, members): the tree is everything below the roots, the members, and everything below
@@ -73,9 +74,9 @@ class TreeControl:
             return False
         tree.freeze(roots, extra=members)
         with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
-            self._reserve.fit(lambda: write_whole(f"{process.folder}/paused", b"sigstop\n"))
+            self.reserve.fit(lambda: write_whole(f"{process.folder}/paused", b"sigstop\n"))
         process.phase = Phase.PAUSED
-        self._touch(process)
+        self.touch(process)
         return True
 
     def resume(self, process: ManagedProcess) -> bool:
@@ -85,7 +86,7 @@ class TreeControl:
         with contextlib.suppress(OSError):  # missing, or the file system is read-only
             os.unlink(f"{process.folder}/paused")
         process.phase = Phase.RUNNING
-        self._touch(process)
+        self.touch(process)
         return True
 
     def signal_tree(self, process: ManagedProcess, number: int, *, whole_tree: bool) -> bool:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink, in_memory, lost_of, open_ends
@@ -35,24 +36,18 @@ _RETRY_S = 0.01  # until a busy runner is connected to again
 _PATIENCE_S = 10.0  # for a runner whose backlog is full: there are many starts, or it is stopped
 
 
+@dataclass(eq=False, slots=True)
 class ContainerLinks:
-    """Connects to the runners of containers. `failed` is called for a start that no runner accepts."""
+    """Connects to the runners of containers. `failed` is called for a start that no runner accepts.
 
-    def __init__(
-        self,
-        loop: Loop,
-        layout: Layout,
-        pool: ShimPool,
-        *,
-        challenge: LockChallenge,
-        failed: Callable[[ManagedProcess, int, str], None],
-    ) -> None:
-        """Take the parts, connect to no runner yet; `pool` watches the links, as it does for all shims."""
-        self._challenge = challenge
-        self._loop = loop
-        self._layout = layout
-        self._pool = pool
-        self._failed = failed
+    `pool` watches the links, as it does for all shims.
+    """
+
+    loop: Loop
+    layout: Layout
+    pool: ShimPool
+    challenge: LockChallenge
+    failed: Callable[[ManagedProcess, int, str], None]
 
     def start(self, process: ManagedProcess, pump: Pump) -> None:
         """Give a command to the runner of its container; `pump` moves what its pipes bring."""
@@ -84,7 +79,7 @@ class ContainerLinks:
             return
         link.process = process
         process.shim = link
-        self._challenge.meet(
+        self.challenge.meet(
             link.socket, lambda words, fds, _: self._met(link, ends, deadline, words, fds), answers=True
         )
 
@@ -110,7 +105,7 @@ class ContainerLinks:
         self, process: ManagedProcess, ends: dict[str, int], deadline: float, number: int
     ) -> None:
         if time.monotonic() < deadline:
-            self._loop.later(_RETRY_S, lambda: self._give(process, ends, deadline))
+            self.loop.later(_RETRY_S, lambda: self._give(process, ends, deadline))
         else:
             self._refuse(process, ends, number)
 
@@ -131,7 +126,7 @@ class ContainerLinks:
             os.close(fd)
         process.let_go_of_what_was_given()
         hit("container.given")
-        self._pool.adopt(link)
+        self.pool.adopt(link)
 
     def _dial(self, container: str) -> ShimLink:
         """Connect to a runner.
@@ -139,10 +134,10 @@ class ContainerLinks:
         Raises:
             OSError: No process listens; or the listener is not the container's first process (EPERM).
         """
-        connection = sockets.connect_own(self._layout.runner_socket(container), names_senders=True)
+        connection = sockets.connect_own(self.layout.runner_socket(container), names_senders=True)
         # Nothing inside can reach that path (decision 137). Still, descriptors go to the container's first
         # process only.
-        init = read_small(f"{self._layout.container(container)}/init")
+        init = read_small(f"{self.layout.container(container)}/init")
         if init.strip() != b"%d" % sockets.peer_of(connection)[0]:
             connection.close()
             raise OSError(errno.EPERM, "not the runner")
@@ -156,11 +151,11 @@ class ContainerLinks:
     def _give_up(self, process: ManagedProcess, number: int, place: str) -> None:
         for stream in process.streams:
             if stream.source >= 0:
-                self._loop.unwatch(stream.source)
+                self.loop.unwatch(stream.source)
             stream.is_open = False
         for letter in list(process.fds):
             process.close_fd(letter)
-        self._failed(process, number, place)
+        self.failed(process, number, place)
 
 
 def _files(process: ManagedProcess) -> dict[str, int]:

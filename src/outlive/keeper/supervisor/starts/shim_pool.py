@@ -15,6 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from outlive.core.layout import Layout
+from outlive.core.values import dataclass, field
 from outlive.keeper.common.spawn import spawn_keeper
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.loop import Loop
@@ -42,53 +43,45 @@ _CROWD = 4
 _LOOKED_AT = 64
 
 
+@dataclass(eq=False, slots=True)
 class GuardianLink:
-    """Connects to the guardian, answers its pings, and starts it again when it is gone or hung."""
+    """Connects to the guardian, answers its pings, and starts it again when it is gone or hung.
 
-    def __init__(
-        self,
-        loop: Loop,
-        layout: Layout,
-        *,
-        log: Callable[[str], None],
-        connected: Callable[[], None],
-        home: Home,
-    ) -> None:
-        """Take the parts.
+    Attributes:
+        log: Takes one line.
+        connected: Called when a guardian is ready for requests, and when it has `trouble`.
+        home: Knows whether the state folder is still ours, and our record lock: a guardian asks about this
+            very file.
+        trouble: Why the guardian could not make the shims that it was asked for last.
+        is_leaving: After a SIGTERM: a guardian that ends now got one, too, and is not started again.
+        spawned: Guardians that are children of this process.
+        servers: Servers that a guardian has started, by pid and start ticks: they live in no command's tree.
+        met: Pids of all guardians that have made shims for us.
+    """
 
-        Args:
-            loop: Where sockets and timers are watched.
-            layout: The state folder.
-            log: Takes one line.
-            connected: Called when a guardian is ready for requests, and when it has `trouble`.
-            home: Knows whether the state folder is still ours, and our record lock: a guardian asks about
-                this very file.
-        """
-        self._loop = loop
-        self._layout = layout
-        self._log = log
-        self._connected = connected
-        self._home = home
-        self._link: socket.socket | None = None
-        # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
-        self._is_met = False
-        self.trouble = ""  # why it could not make the shims that it was asked for last
-        self._spawning = 0  # requests whose links are still open in the guardian
-        self.pid = 0
-        self._attempts = 0
-        self._silent_ticks = 0
-        self._retired = False
-        # After a SIGTERM: a guardian that ends now got one, too, and is not started again.
-        self.is_leaving = False
-        self.spawned: set[int] = set()  # guardians that are children of this process
-        # Servers that a guardian has started, by pid and start ticks: they live in no command's tree.
-        self.servers: set[tuple[int, int]] = set()
-        self.met: set[int] = set()  # pids of all guardians that have made shims for us
+    loop: Loop
+    layout: Layout
+    log: Callable[[str], None]
+    connected: Callable[[], None]
+    home: Home
+    _link: socket.socket | None = field(default=None, init=False)
+    # Whether the guardian has accepted this connection; the kernel's backlog accepts it first.
+    _is_met: bool = field(default=False, init=False)
+    trouble: str = field(default="", init=False)
+    _spawning: int = field(default=0, init=False)  # requests whose links are still open in the guardian
+    pid: int = field(default=0, init=False)
+    _attempts: int = field(default=0, init=False)
+    _silent_ticks: int = field(default=0, init=False)
+    _retired: bool = field(default=False, init=False)
+    is_leaving: bool = field(default=False, init=False)
+    spawned: set[int] = field(default_factory=set, init=False)
+    servers: set[tuple[int, int]] = field(default_factory=set, init=False)
+    met: set[int] = field(default_factory=set, init=False)
 
     def begin(self) -> None:
         """Connect, and connect again whenever the connection is lost."""
         self._connect()
-        self._loop.later(_TICK_S, self._tick)
+        self.loop.later(_TICK_S, self._tick)
 
     @property
     def is_connected(self) -> bool:
@@ -101,15 +94,15 @@ class GuardianLink:
         return self._spawning > 0
 
     def _connect(self) -> None:
-        if self._retired or not self._home.is_here():
+        if self._retired or not self.home.is_here():
             return
         try:
-            link = sockets.connect_unix(self._layout.guardian_socket)
+            link = sockets.connect_unix(self.layout.guardian_socket)
         except OSError:
             if self._attempts % _RESPAWN_EVERY == 1:
                 self._respawn()
             self._attempts += 1
-            self._loop.later(_RECONNECT_S, self._connect)
+            self.loop.later(_RECONNECT_S, self._connect)
             return
         self._attempts = 0
         self._silent_ticks = 0
@@ -117,7 +110,7 @@ class GuardianLink:
         self._is_met = False
         self.pid = sockets.peer_of(link)[0]
         self.met.add(self.pid)
-        self._loop.watch(link.fileno(), self._hear)
+        self.loop.watch(link.fileno(), self._hear)
 
     def _respawn(self) -> None:
         """Start a guardian unless another is starting.
@@ -126,21 +119,21 @@ class GuardianLink:
         """
         if self.is_leaving:
             return
-        holder = holder_of(self._layout.guardian_lock)
+        holder = holder_of(self.layout.guardian_lock)
         if holder is None:
             try:
-                home = self._home
+                home = self.home
                 guardian = spawn_keeper(
-                    "guardian", self._layout.root, program=home.program, lock=home.pid_lock
+                    "guardian", self.layout.root, program=home.program, lock=home.pid_lock
                 )
             except OSError as error:  # no room for a process, which may pass
-                self._log(f"no guardian can be started now: {error.strerror}")
+                self.log(f"no guardian can be started now: {error.strerror}")
                 return
             self.spawned.add(guardian)
         elif holder and self._attempts <= _MAX_ATTEMPTS:
             wake(holder)
         elif holder:
-            self._log(f"guardian {holder} does not listen: ending it")
+            self.log(f"guardian {holder} does not listen: ending it")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(holder, signal.SIGKILL)
 
@@ -152,21 +145,21 @@ class GuardianLink:
         message, _ = packet
         self._silent_ticks = 0
         if not message:
-            self._loop.unwatch(self._link.fileno())
+            self.loop.unwatch(self._link.fileno())
             self._link.close()
             self._link = None
             self._spawning = 0
             self.pid = 0
-            self._log("the guardian is gone: starting another")
+            self.log("the guardian is gone: starting another")
             self._attempts = 1
             # Not at once: a dying guardian may still hold its lock.
-            self._loop.later(_RECONNECT_S, self._connect)
+            self.loop.later(_RECONNECT_S, self._connect)
         elif message.startswith(b"hello "):
             self._is_met = True
-            self._connected()
+            self.connected()
         elif message.startswith(b"useless "):
             self.trouble = message[8:].decode()
-            self._connected()
+            self.connected()
         elif message.startswith(b"server "):
             pid, ticks = map(int, message.split()[1:])
             self.servers.add((pid, ticks))
@@ -178,14 +171,14 @@ class GuardianLink:
                 sockets.send(self._link, b"pong")
 
     def _tick(self) -> None:
-        self._loop.later(_TICK_S, self._tick)
+        self.loop.later(_TICK_S, self._tick)
         if self._link is None:
             return
         self._silent_ticks += 1
         if self._silent_ticks > 1:
             wake(self.pid)
         if self._silent_ticks > _HUNG_TICKS:
-            self._log(f"guardian {self.pid} does not ping: ending it")
+            self.log(f"guardian {self.pid} does not ping: ending it")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
             self._silent_ticks = 0
@@ -211,17 +204,17 @@ class GuardianLink:
         waits for our end.
         """
         self._retired = True
-        is_at_home = self._home.is_here()
+        is_at_home = self.home.is_here()
         if is_at_home:
             # A read-only file system: there no successor can take the lock.
             with contextlib.suppress(OSError):
-                retire_lock(self._layout.supervisor_lock, is_end=is_end)
+                retire_lock(self.layout.supervisor_lock, is_end=is_end)
         unmet = {*self.spawned, self.pid}
         if self._link is not None and self._is_met and self._ask_to_retire(self._link):
             unmet.discard(self.pid)
             wake(self.pid)
         elif is_at_home:
-            unmet.add(holder_of(self._layout.guardian_lock) or 0)
+            unmet.add(holder_of(self.layout.guardian_lock) or 0)
         for pid in unmet - {0}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
