@@ -315,7 +315,7 @@ class Application:
     def _live_view(self) -> LiveView:
         live = [process for process in self._engine.queries.live() if not process.status.is_complete]
         return LiveView(
-            starts=self._engine.starts.count,
+            starts=self._engine.starts.outcomes.started_count,
             states=Counter(process.status.state for process in live),
             stdout_bytes=sum(process.status.stdout_bytes for process in live),
             stderr_bytes=sum(process.status.stderr_bytes for process in live),

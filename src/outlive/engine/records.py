@@ -59,7 +59,7 @@ class Records:
             await self._label(process, labels)
             return
         place = (record.owner.principal, record.project or "")
-        async with self.holders.locks.held(labels.name, place):
+        async with self.holders.locks.of((*place, labels.name)):
             await self.holders.check_free(labels.name, place)
             await self._label(process, labels)
 

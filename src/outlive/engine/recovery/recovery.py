@@ -9,7 +9,6 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 
 from outlive.backends.contract import Bell
 from outlive.core.errors import OutliveError
@@ -39,6 +38,7 @@ class Recovery:
 
     Attributes:
         changes: Is notified of adopted live processes and of ends that were found in files.
+        connections: Those whose processes were found again after the start of this server.
         is_first_round: Whether what is adopted was started by an earlier server; ended by `Reconciliation`.
     """
 
@@ -47,13 +47,8 @@ class Recovery:
     table: ProcessTable
     changes: ChangeHandler
     redaction: Redaction
-    _connections: set[str] = field(default_factory=set, init=False)
+    connections: set[str] = field(default_factory=set, init=False)
     is_first_round: bool = field(default=True, init=False)
-
-    @property
-    def connections(self) -> AbstractSet[str]:
-        """The connections whose processes were found again after the start of this server."""
-        return self._connections
 
     async def run(self) -> None:
         """Do what the table leaves to do, for ever."""
@@ -137,7 +132,7 @@ class Recovery:
     def _adopted(self, process: Process) -> None:
         self.changes.adopted(process)
         if process.connection_id is not None and self.is_first_round:
-            self._connections.add(process.connection_id)
+            self.connections.add(process.connection_id)
 
     def _end_row(self, row: StoredProcess, ended: StoredProcess) -> None:
         folder = self.layout.process(row.record.process_id)

@@ -15,7 +15,8 @@ from outlive.core.process import Owner
 from outlive.core.values import dataclass, field
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
-from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys, WordLocks
+from outlive.engine.semaphores import Semaphores
+from outlive.engine.starts.names import CommandIds, Place, ShortIds, StartKeys
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
 
@@ -41,7 +42,7 @@ class NameHolders:
 
     queries: Queries
     acting: Callable[[Owner], EndsProcesses]
-    locks: WordLocks = field(default_factory=WordLocks, init=False)
+    locks: Semaphores = field(default_factory=lambda: Semaphores(1), init=False)
 
     async def make_free(self, command: Command, owner: Owner, place: Place, *, needs_approval: bool) -> None:
         """Return when nothing that lives has a command's name; the lock of that name is held meanwhile.

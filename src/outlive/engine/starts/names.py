@@ -8,10 +8,8 @@ Counters are the registry's: a crash skips numbers, it never repeats one. The na
 """
 
 import asyncio
-import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator
 from weakref import WeakValueDictionary
 
 from outlive.core.command import Command
@@ -21,6 +19,7 @@ from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass, field, replace
 from outlive.engine.processes.process import Process
 from outlive.engine.queries import Queries
+from outlive.engine.semaphores import Semaphores
 from outlive.engine.starts.preparation import recorded_text
 from outlive.store.registry import Registry
 from outlive.store.rows import ProcessFilter
@@ -30,7 +29,7 @@ Place = tuple[str, str]  # a principal, and one of its projects: empty for none
 _COUNTER = "command_id"
 _BLOCK = 1000
 _MAX_PROJECTS = 1000  # whose counters are in memory: more than are worked in at once
-_AT_ONCE = 100  # starts of one principal on their way at once, and more (`StartSlots`: eight for each core)
+_AT_ONCE = 100  # starts of one principal on their way at once, and more (`Starts`: eight for each core)
 
 
 class CommandIds:
@@ -125,30 +124,6 @@ class ShortIds:
         return ProjectNumbers(self.registry, counter, last=last)
 
 
-class WordLocks:
-    """Locks by a word of a project; only the loop's thread uses them."""
-
-    def __init__(self) -> None:
-        self._locks: dict[tuple[str, str, str], tuple[asyncio.Lock, int]] = {}
-
-    @contextlib.asynccontextmanager
-    async def held(self, word: str, place: Place) -> AsyncIterator[None]:
-        """Let one start of a key, or of a name, at a time pass: two at once must not both find nothing."""
-        name = (*place, word)
-        # A lock with the number of starts that hold it or wait for it: the last of them removes it.
-        lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
-        self._locks[name] = lock, waiting + 1
-        try:
-            async with lock:
-                yield
-        finally:
-            lock, waiting = self._locks[name]
-            if waiting == 1:
-                del self._locks[name]  # words come and go for ever
-            else:
-                self._locks[name] = lock, waiting - 1
-
-
 class StartKeys:
     """Finds what a key of a project has started; only the loop's thread uses it.
 
@@ -158,7 +133,7 @@ class StartKeys:
 
     def __init__(self, queries: Queries) -> None:
         self._queries = queries
-        self.locks = WordLocks()
+        self.locks = Semaphores(1)  # two starts of a key at once must not both find nothing
 
     async def find(
         self, key: str, command: Command, place: Place, *, text: str, connection_id: str | None = None

@@ -200,7 +200,7 @@ class EngineTerminals:
             wanted.shell,
             environment,
             key,
-            fallback=engine.starts.shell,
+            fallback=engine.starts.preparation.shell,
             is_bare=engine.settings.is_strict,
         )
 

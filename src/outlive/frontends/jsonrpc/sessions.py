@@ -20,7 +20,7 @@ from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded
 from outlive.core.process import ProcessRecord
 from outlive.core.values import dataclass, field
 from outlive.engine import Engine, Process, ProcessFilter
-from outlive.engine.starts.start_slots import StartSlots
+from outlive.engine.semaphores import Semaphores
 from outlive.frontends.jsonrpc.subscriptions import OutputFormat, Subscriptions
 
 
@@ -98,6 +98,7 @@ class Sessions:
     """The sessions by id. `async with` runs the reconnect graces.
 
     Attributes:
+        open_count: How many clients are connected.
         starts: How many starts of a principal are read at a time. Fifty connections that read sixty-four each
             would only fill the memory with tasks which wait for their turn, and the requests of all others
             would wait behind them.
@@ -106,9 +107,9 @@ class Sessions:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self._engine = engine
         self._settings = settings
-        self.starts = StartSlots(_MAX_STARTS)
+        self.starts = Semaphores(_MAX_STARTS)
         self._sessions: dict[str, Session] = {}
-        self._open = 0
+        self.open_count = 0
         self._is_running = False
         self._tasks = asyncio.TaskGroup()
         self._expecting: asyncio.Task[None] | None = None
@@ -139,11 +140,6 @@ class Sessions:
                 session.grace.cancel()
         await self._tasks.__aexit__(kind, error, trace)
 
-    @property
-    def open_count(self) -> int:
-        """How many clients are connected."""
-        return self._open
-
     async def claim(self, wanted: str, principal: str, holder: Holder) -> tuple[Session, bool]:
         """Return the session with the id `wanted`, or a new one, held by `holder` from now on.
 
@@ -160,7 +156,7 @@ class Sessions:
         if session is not None and session.principal != principal:
             session = None  # for another principal it does not exist
         is_takeover = session is not None and session.holder is not None
-        if not is_takeover and self._open >= self._settings.max_connections:
+        if not is_takeover and self.open_count >= self._settings.max_connections:
             raise LimitExceeded(
                 "connection_limit", f"All {self._settings.max_connections} sessions of this server are taken."
             )
@@ -170,7 +166,7 @@ class Sessions:
         if session.holder is not None:
             session.undelivered |= session.holder.supersede()
         else:
-            self._open += 1
+            self.open_count += 1
         if session.grace is not None:
             session.grace.cancel()
             session.grace = None
@@ -181,7 +177,7 @@ class Sessions:
         """Note that a connection has ended; nothing happens when another one holds the session."""
         if session.holder is holder:
             session.holder = None
-            self._open -= 1
+            self.open_count -= 1
             self._wait_for_return(session)
 
     def subscriptions_of(self, session_id: str, principal: str) -> Subscriptions | None:

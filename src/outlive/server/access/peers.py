@@ -32,7 +32,7 @@ from outlive.core.events import KeeperBounds
 from outlive.core.identity import PROCESS_VARIABLE, short_name
 from outlive.core.layout import VARIABLE, Layout
 from outlive.core.values import dataclass, field
-from outlive.engine.starts.start_slots import StartSlots
+from outlive.engine.semaphores import Semaphores
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
 from outlive.kernel.processes import all_pids, environment_of, sockets_of, start_ticks, stat_fields, this_boot
@@ -300,7 +300,7 @@ class Peers:
         self._latest: dict[int, None] = {}  # pids of processes that have connected, the latest last
         self._holders = Holders()
         self._looks = Looks()
-        self._judged = StartSlots(1)
+        self._judged = Semaphores(1)
         self._table = SocketTable()
 
     def learn(self, sessions: Collection[int], bounds: KeeperBounds | None) -> None:

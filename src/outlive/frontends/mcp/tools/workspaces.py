@@ -57,8 +57,8 @@ async def enter(call: ToolCall, name: str, command: Command) -> Command:
             hint = "Pass an absolute cwd, from which it goes on, or make that folder again."
             raise StartFailed("cwd_missing", text, hint=hint, details={"cwd": state.cwd})
     env |= command.env
-    if command.line is not None and os.path.basename(engine.starts.shell) != "bash":
-        text = f"A workspace needs bash; the shell here is {engine.starts.shell}."
+    if command.line is not None and os.path.basename(engine.starts.preparation.shell) != "bash":
+        text = f"A workspace needs bash; the shell here is {engine.starts.preparation.shell}."
         raise InvalidRequest("invalid_params", text, hint="Install bash, or leave out workspace.")
     prelude = None if command.line is None else _PRELUDE
     if prelude is not None:
