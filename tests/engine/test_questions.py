@@ -370,9 +370,8 @@ async def test_a_password_of_a_program_of_another_user_is_seen_by_its_terminal(e
     process = await _started(engine, "stty -echo; printf 'Password: '; exec sh -c 'read secret; :'", pty=True)
     assert await _waiting(engine, process) == "password"
     program = (
-        "import os; from outlive.backends import input_inspection as seen; from "
-        "outlive.backends.living_trees import living_tree\n"
-        f"tree = living_tree({process.folder!r})\n"
+        "import os; from outlive.backends import tree_inspection as seen\n"
+        f"tree = seen.living_tree({process.folder!r})\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "print(seen.input_wait_of(*tree).kind)"
     )

@@ -14,7 +14,7 @@ from outlive.core.errors import InvalidRequest
 from outlive.core.identity import new_process_id
 from outlive.core.lifecycle import Cause, State
 from outlive.core.process import Owner, ProcessRecord
-from outlive.engine.span_counts import SpanCounts, count_records
+from outlive.engine.reports import SpanCounts, count_records
 from outlive.operations.reports import Counts, Span, StatisticsRequest
 from outlive.store.audit.audit_trail import AuditTrail, read_outages, read_page
 from outlive.store.registry import Registry, span_sums

@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from outlive.backends.contract import BackendListener, NodeState, StartOutcome, unknown_backend
 from outlive.backends.direct_inputs import PIECE_BYTES, DirectInputs
-from outlive.backends.input_inspection import input_wait
 from outlive.backends.keeper_link import KeeperLink, Reply
-from outlive.backends.tree_inspection import observe_trees, window_size
+from outlive.backends.tree_inspection import input_wait, observe_trees, window_size
 from outlive.core.controls import (
     CloseInput,
     Operation,

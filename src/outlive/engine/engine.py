@@ -47,8 +47,7 @@ from outlive.engine.reports import Reports
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.name_holders import NameHolders, StartNames
-from outlive.engine.starts.names import CommandIds
+from outlive.engine.starts.names import CommandIds, NameHolders, StartNames
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue

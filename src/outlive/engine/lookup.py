@@ -12,7 +12,7 @@ What the caller may do to it is checked where it is done (`AuditedControls`).
 import asyncio
 from collections.abc import Iterable
 
-from outlive.backends.living_trees import living_main
+from outlive.backends.tree_inspection import living_main
 from outlive.core.errors import InvalidRequest, ProcessNotFound
 from outlive.core.identity import (
     COMMAND_ID_PREFIX,

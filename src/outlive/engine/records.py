@@ -15,7 +15,7 @@ from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process import Process, until
 from outlive.engine.processes.process_table import RegistryFeed
 from outlive.engine.recovery.upkeep import Upkeep
-from outlive.engine.starts.name_holders import NameHolders
+from outlive.engine.starts.names import NameHolders
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.store.folder import ChangedLabels, write_labels
 from outlive.store.registry import Registry

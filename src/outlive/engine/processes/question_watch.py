@@ -4,7 +4,7 @@ Watched is every running process with an input, from its start or its recovery t
 question, whichever door the process came through. For a process without an input, and for a service, nothing
 is done. A watch
 looks when the output has rested: never while output flows. One look asks the kernel in a thread
-(`backends.input_inspection`: below a millisecond, about seven system calls for each process of the tree); a
+(`backends.tree_inspection`: below a millisecond, about seven system calls for each process of the tree); a
 second one, `_CONFIRM_S` later, has to see the same thread in the same sleep. While nothing changes, looks
 become rare: after 0.4, 1, 2, 4, 8 s and then every 16 s, two thousand system calls in an hour for a tree of
 three. A caller that begins to wait has the next look made soon.

@@ -3,7 +3,7 @@
 `Starts.start` says which id the process has and waits for a slot; `Starts._start` names the steps one under
 the other. What they ask: `Preparation` (may it be started, what does it resolve to, what bounds it),
 `approvals` (is a person asked), `start_queue` (is its group full, has a machine room for it), the backend;
-`StartOutcomes` takes over the backend's answer. Its names are `names`' and `name_holders`'.
+`StartOutcomes` takes over the backend's answer. Its names are `names`'.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from outlive.engine.semaphores import Semaphores
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
 from outlive.engine.starts.grants import Grants
-from outlive.engine.starts.name_holders import StartNames
+from outlive.engine.starts.names import StartNames
 from outlive.engine.starts.preparation import Preparation, new_record, new_spec
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.protocols.keeper import encode_spec

@@ -22,8 +22,7 @@ from outlive.core.process import Owner, ProcessRecord, StartOrigin
 from outlive.core.spec import Spec
 from outlive.engine.queries import Queries
 from outlive.engine.settings import EngineSettings
-from outlive.engine.starts.name_holders import StartNames
-from outlive.engine.starts.names import ProjectNumbers
+from outlive.engine.starts.names import ProjectNumbers, StartNames
 from outlive.extensions.fleet.routes import FleetRoutes
 from outlive.operations.requests import Amount, Tags
 from outlive.protocols.keeper import encode_spec
