@@ -194,7 +194,7 @@ class RunOptions(msgspec.Struct, kw_only=True, frozen=True):
             "needs": None if self.needs is None else self.needs.to_needs(),
             "image": self.image,
             "isolation": self.isolation,
-            "umask": parse_umask(self.umask),
+            "umask": None if self.umask is None else parse_umask(self.umask),
             "timeout_s": self.timeout,
             "grace_s": self.grace,
             "tags": self.tags,

@@ -36,10 +36,9 @@ async def execute(context: Context, params: ExecuteParams, label: str | None) ->
     waits for; process.started follows when its turn has come. A known `key` is answered with its earlier
     process, marked `repeated`.
     """
-    form = context.output_format(params)
-    command = params.to_command()
-    session = context.session
+    session, form = context.session, context.output_format(params)
     owner = context.owner(label, params.traceparent)
+    command = params.to_command()
     process = wanted = None
     if params.process_id is not None:
         process = await _started_before(context, params.process_id)
