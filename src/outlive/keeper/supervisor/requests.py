@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Mapping
 
 from outlive.core.identity import id_to_bytes, is_process_id
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
 from outlive.keeper.supervisor.clients import ControlClient
 from outlive.keeper.supervisor.endings.terminator import Terminator
@@ -40,51 +41,20 @@ _NOTHING_FOUND = {"error": "process_ended", "message": "Nothing of the process i
 _INSIDE = "A process that outlive has started may not tell the keeper what to do."
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Requests:
     """Validates requests and passes them on."""
 
-    def __init__(
-        self,
-        lifecycle: Lifecycle,
-        table: ManagedProcesses,
-        *,
-        starts: Launcher,
-        trees: TreeControl,
-        stops: Terminator,
-        inputs: Inputs,
-        limits: OutputLimits,
-        passed_stdin: PassedStdin,
-        probe: CapabilityProbe,
-        pump: Pump,
-    ) -> None:
-        self._lifecycle = lifecycle
-        self._table = table
-        self._starts = starts
-        self._trees = trees
-        self._stops = stops
-        self._inputs = inputs
-        self._limits = limits
-        self._passed_stdin = passed_stdin
-        self._probe = probe
-        self._pump = pump
-        self._about_keeper: dict[str, Callable[[ControlClient, _Message, Answer], None]] = {
-            "hello": self._hello,
-            "status": self._status,
-            "offers": lambda _client, _message, answer: self._probe.ask(answer),
-            "end": self._end,
-            "retire": lambda _client, _message, answer: self._lifecycle.retire(answer),
-        }
-        self._about_process: dict[str, Callable[[ManagedProcess, _Message, Answer], None]] = {
-            "pause": lambda process, _message, answer: _if_it_runs(process, trees.pause, answer),
-            "resume": lambda process, _message, answer: _if_it_runs(process, trees.resume, answer),
-            "stop": self._stop,
-            "signal": self._signal,
-            "close_stdin": lambda process, _message, answer: self._inputs.close(process, answer),
-            "resize": self._resize,
-            "release": self._release,
-            "unbound": self._unbound,
-            "close_output": self._close_output,
-        }
+    lifecycle: Lifecycle
+    table: ManagedProcesses
+    starts: Launcher
+    trees: TreeControl
+    stops: Terminator
+    inputs: Inputs
+    limits: OutputLimits
+    passed_stdin: PassedStdin
+    probe: CapabilityProbe
+    pump: Pump
 
     def handle(
         self,
@@ -104,7 +74,7 @@ class Requests:
         try:
             # A start may be too large for a packet: then its content is a file in memory.
             content = _read_all(fds[0]) if fds and is_start and not client.is_inside else payload
-            unrecovered = self._table.unrecovered
+            unrecovered = self.table.unrecovered
             key = _subject(message) if unrecovered.by_key else b""
             if key in unrecovered.by_key and not client.is_inside:
                 unrecovered.wait(
@@ -123,9 +93,9 @@ class Requests:
     def _carry_out(
         self, client: ControlClient, message: _Message, content: bytes, fds: list[int], answer: Answer
     ) -> None:
-        """Find the operation in its table; those that take more than a message's members are named here."""
+        """Find what is asked for, and the process that it is about."""
         try:
-            match operation := message["op"]:
+            match message["op"]:
                 # A command inside the keeper's trees may lend its standard input to a start that the server
                 # makes for it.
                 case "lend":
@@ -135,47 +105,77 @@ class Requests:
                     answer({"error": "inside_process", "message": _INSIDE})
                 case "start":
                     size, secrets = int(str(message["spec_bytes"])), message.get("secrets")
-                    self._starts.start(
+                    self.starts.start(
                         str(message["id"]),
                         content[:size],
                         content[size:],
                         answer,
                         secrets=encode_secrets(secrets) if isinstance(secrets, dict) else None,
                     )
-                case str() if operation in self._about_keeper:
-                    self._about_keeper[operation](client, message, answer)
-                case str():
-                    process = self._table.by_key.get(id_to_bytes(str(message["id"])))
+                case "hello" | "status" | "offers" | "end" | "retire" as operation:
+                    self._manage(client, operation, message, answer)
+                case str() as operation:
+                    process = self.table.by_key.get(id_to_bytes(str(message["id"])))
                     if process is None:
                         answer(dict(_ENDED))
                     elif operation == "write":
-                        self._inputs.write(process, content, answer)
+                        self.inputs.write(process, content, answer)
                     elif operation == "input":
-                        self._inputs.give(process, fds[0] if client.is_server and fds else -1, answer)
-                    elif operation in self._about_process:
-                        self._about_process[operation](process, message, answer)
+                        self.inputs.give(process, fds[0] if client.is_server and fds else -1, answer)
                     else:
-                        answer(_unknown(operation))
+                        self._control(process, operation, message, answer)
                 case other:
                     answer(_unknown(other))
         except (KeyError, ValueError, TypeError) as error:
             answer({"error": "invalid_params", "message": f"The keeper does not understand this: {error!r}."})
 
-    def _hello(self, client: ControlClient, message: _Message, answer: Answer) -> None:
-        answer(self._lifecycle.status())
-        if message.get("role") == "server":
-            self._lifecycle.greet(client)
+    def _manage(self, client: ControlClient, operation: str, message: _Message, answer: Answer) -> None:
+        match operation:
+            case "hello":
+                answer(self.lifecycle.status())
+                if message.get("role") == "server":
+                    self.lifecycle.greet(client)
+            case "status":
+                answer(self.lifecycle.status())
+            case "offers":
+                self.probe.ask(answer)
+            case "end":
+                within_s = float(str(message.get("within_s", math.inf)))
+                self.lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
+            case "retire":
+                self.lifecycle.retire(answer)
 
-    def _status(self, _client: ControlClient, _message: _Message, answer: Answer) -> None:
-        answer(self._lifecycle.status())
-
-    def _end(self, _client: ControlClient, message: _Message, answer: Answer) -> None:
-        within_s = float(str(message.get("within_s", math.inf)))
-        self._lifecycle.end(answer, kill=bool(message.get("kill")), within_s=within_s)
+    def _control(self, process: ManagedProcess, operation: str, message: _Message, answer: Answer) -> None:
+        match operation:
+            case "pause":
+                _if_it_runs(process, self.trees.pause, answer)
+            case "resume":
+                _if_it_runs(process, self.trees.resume, answer)
+            case "stop":
+                self._stop(process, message, answer)
+            case "signal":
+                self._signal(process, message, answer)
+            case "close_stdin":
+                self.inputs.close(process, answer)
+            case "resize":
+                _resize(process, message, answer)
+            case "release":
+                # All others keep their output until their limit is reached.
+                if process.spec.on_limit == "block":
+                    self.limits.release(process, int(str(message["out"])), int(str(message["err"])))
+                answer({})
+            case "unbound":
+                limit = message["output_limit"]
+                self.limits.unbound(process, None if limit is None else int(str(limit)))
+                answer({})
+            case "close_output":
+                self._close_output(process, message, answer)
+            case _:
+                answer(_unknown(operation))
 
     def _stop(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         if not (process.phase == Phase.DONE and process.is_empty):
-            self._stops.stop(
+            self.stops.stop(
                 process,
                 CauseCode(int(str(message["cause"]))),
                 grace_s=float(str(message["grace_s"])),
@@ -191,29 +191,11 @@ class Requests:
             answer({"error": "process_ended", "message": "The process has ended."})
             return
         if message.get("whole_group"):
-            is_found = self._trees.signal_group(process, number)
+            is_found = self.trees.signal_group(process, number)
         else:
-            is_found = self._trees.signal_tree(process, number, whole_tree=bool(message.get("whole_tree")))
+            is_found = self.trees.signal_tree(process, number, whole_tree=bool(message.get("whole_tree")))
         # Of a tree whose command has ended nothing need be left.
         answer({} if is_found or process.phase >= Phase.EXITED else dict(_NOTHING_FOUND))
-
-    @staticmethod
-    def _resize(process: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if "m" not in process.fds:
-            answer({"error": "no_terminal", "message": "The process has no terminal."})
-            return
-        set_window_size(process.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
-        answer({})
-
-    def _release(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
-        if process.spec.on_limit == "block":  # all others keep their output until their limit is reached
-            self._limits.release(process, int(str(message["out"])), int(str(message["err"])))
-        answer({})
-
-    def _unbound(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
-        limit = message["output_limit"]
-        self._limits.unbound(process, None if limit is None else int(str(limit)))
-        answer({})
 
     def _close_output(self, process: ManagedProcess, message: _Message, answer: Answer) -> None:
         stream = int(str(message["stream"]))
@@ -224,7 +206,7 @@ class Requests:
         if process.streams[stream].is_open and letter in process.fds:
             # Closed here and in the shim: without a reading end the command's next write gives SIGPIPE
             # (pipe(7)).
-            self._pump.close(process.streams[stream])
+            self.pump.close(process.streams[stream])
             process.close_fd(letter)
             if process.shim is not None:
                 with contextlib.suppress(OSError):  # a dead shim holds nothing
@@ -235,9 +217,17 @@ class Requests:
         """Decide whether descriptors that a client lends for a start may wait; `fetch` receives them at that
         start.
         """
-        return is_process_id(process_id) and self._passed_stdin.lend(
+        return is_process_id(process_id) and self.passed_stdin.lend(
             client, process_id, fetch, pid=client.caller.pid, tree=client.tree
         )
+
+
+def _resize(process: ManagedProcess, message: _Message, answer: Answer) -> None:
+    if "m" not in process.fds:
+        answer({"error": "no_terminal", "message": "The process has no terminal."})
+        return
+    set_window_size(process.fds["m"], int(str(message["rows"])), int(str(message["cols"])))
+    answer({})
 
 
 def _if_it_runs(process: ManagedProcess, act: Callable[[ManagedProcess], bool], answer: Answer) -> None:

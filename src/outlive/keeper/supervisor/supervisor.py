@@ -234,8 +234,8 @@ class Supervisor:
     ) -> Requests:
         """Return the requests that clients may make, once all parts that carry them out exist."""
         return Requests(
-            self._lifecycle,
-            self._table,
+            lifecycle=self._lifecycle,
+            table=self._table,
             starts=self._starts,
             trees=trees,
             stops=self._endings.stops,
