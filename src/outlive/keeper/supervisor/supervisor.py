@@ -34,7 +34,8 @@ from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovere
 from outlive.keeper.supervisor.requests import Requests
 from outlive.keeper.supervisor.shim_events import ShimEvents
 from outlive.keeper.supervisor.starts.container_links import ContainerLinks
-from outlive.keeper.supervisor.starts.launcher import Launcher
+from outlive.keeper.supervisor.starts.launcher import Launcher, most_processes
+from outlive.keeper.supervisor.starts.prepared_folders import PreparedFolders
 from outlive.keeper.supervisor.starts.shim_pool import GuardianLink, ShimPool
 from outlive.kernel.calls import become_subreaper, set_dumpable
 from outlive.kernel.disk import Reserve
@@ -132,7 +133,6 @@ class Supervisor:
         """
         live, is_same_boot = surviving(layout), boot_of(layout.live) == this_boot()
         journal = Journal(layout.live, live, boot=this_boot())
-        self._layout = layout
         self._loop = loop = Loop(log)
         bells, inputs, passed_stdin, reserve = (
             Doorbells(loop),
@@ -153,17 +153,20 @@ class Supervisor:
         table.pool = self._pool
         challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
         containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
+        self._prepared = prepared = PreparedFolders(loop, layout)
         self._starts = Launcher(
-            loop,
-            layout,
-            self._pool,
-            pump,
+            root=layout.root,
+            processes=layout.processes,
+            pool=self._pool,
+            pump=pump,
             table=table,
             home=home,
             failed=self._start_failed,
             journal=journal,
             passed_stdin=passed_stdin,
             containers=containers,
+            prepared=prepared,
+            max_processes=most_processes(resource.getrlimit(resource.RLIMIT_NOFILE)[0], prepared.descriptors),
         )
         orphans = Orphans(loop, layout, self._pool, endings, reserve, start_again=self._starts.again, log=log)
         self._pool.listener = self._shim_events = ShimEvents(loop, endings, orphans, bells, log=log)
@@ -177,7 +180,18 @@ class Supervisor:
             home=home,
             shut_down=endings.shut_down,
         )
-        requests = self._requests(home, inputs, passed_stdin, limits, trees, pump)
+        requests = Requests(
+            lifecycle=lifecycle,
+            table=table,
+            starts=self._starts,
+            trees=trees,
+            stops=endings.stops,
+            inputs=inputs,
+            limits=limits,
+            passed_stdin=passed_stdin,
+            probe=CapabilityProbe(loop, layout.root, home.program),
+            pump=pump,
+        )
         Reaper(loop, layout, guardians=self._guardian.spawned, claimed=table.unread_pids)
         lifecycle.listen(
             layout.keeper_socket,
@@ -187,64 +201,22 @@ class Supervisor:
             dropped=passed_stdin.forget,
         )
         loop.after_turns(pump.rest)
-        self._recover(
-            live,
-            pump=pump,
-            orphans=orphans,
-            challenge=challenge,
-            journal=journal,
-            is_same_boot=is_same_boot,
-        )
-
-    def _recover(
-        self,
-        live: list[str],
-        *,
-        pump: Pump,
-        orphans: Orphans,
-        challenge: LockChallenge,
-        journal: Journal,
-        is_same_boot: bool,
-    ) -> None:
-        """Begin to take over what lives, a slice in each turn of the loop."""
+        # What lives is taken over a slice in each turn of the loop.
         recovery = Takeover(
-            self._loop,
-            self._layout,
+            loop,
+            layout,
             self._pool,
             pump,
-            self._endings,
+            endings,
             orphans,
-            table=self._table,
+            table=table,
             challenge=challenge,
             born=self._shim_events.born,
             journal=journal,
             is_same_boot=is_same_boot,
             log=log,
         )
-        recovery.begin(live, self._lifecycle.recovered)
-
-    def _requests(
-        self,
-        home: Home,
-        inputs: Inputs,
-        passed_stdin: PassedStdin,
-        limits: OutputLimits,
-        trees: TreeControl,
-        pump: Pump,
-    ) -> Requests:
-        """Return the requests that clients may make, once all parts that carry them out exist."""
-        return Requests(
-            lifecycle=self._lifecycle,
-            table=self._table,
-            starts=self._starts,
-            trees=trees,
-            stops=self._endings.stops,
-            inputs=inputs,
-            limits=limits,
-            passed_stdin=passed_stdin,
-            probe=CapabilityProbe(self._loop, self._layout.root, home.program),
-            pump=pump,
-        )
+        recovery.begin(live, lifecycle.recovered)
 
     def run(self, wake: int) -> int:
         """Serve until retired or ended; `wake` becomes readable at a SIGTERM, the only signal that is not
@@ -282,7 +254,7 @@ class Supervisor:
 
     def _forget(self, process: ManagedProcess) -> None:
         self._table.forget(process)
-        self._starts.replace_folder()
+        self._prepared.replace_one()
 
     def _stop_over_limit(self, process: ManagedProcess, cause: CauseCode, note: str) -> None:
         self._endings.stops.stop(process, cause, grace_s=process.spec.grace_s, note=note)

@@ -9,15 +9,13 @@ Whether a command may start is decided by the server; shims come from `shim_pool
 
 import errno
 import os
-import resource
 from collections.abc import Callable
 
 from outlive.core.identity import id_to_bytes
-from outlive.core.layout import Layout
 from outlive.core.spec import Spec
+from outlive.core.values import dataclass
 from outlive.keeper.supervisor.home import Home
 from outlive.keeper.supervisor.inputs import PassedStdin
-from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import (
     Answer,
     ManagedProcess,
@@ -63,42 +61,26 @@ def most_processes(limit: int, prepared: int) -> int:
     return max(0, limit - _FDS_RESERVED - prepared) // _FDS_PER_PROCESS
 
 
+@dataclass(eq=False, slots=True, kw_only=True)
 class Launcher:
-    """Starts processes; enters each into the supervisor's table before anything can happen to it."""
+    """Starts processes; enters each into the supervisor's table before anything can happen to it.
 
-    def __init__(
-        self,
-        loop: Loop,
-        layout: Layout,
-        pool: ShimPool,
-        pump: Pump,
-        *,
-        table: ManagedProcesses,
-        home: Home,
-        failed: Callable[[ManagedProcess, int, str], None],
-        journal: Journal,
-        passed_stdin: PassedStdin,
-        containers: ContainerLinks,
-    ) -> None:
-        """Prepare folders; nothing is started yet. `failed` handles a start that no shim could be given."""
-        self._root = layout.root
-        self._processes = layout.processes
-        self._pool = pool
-        self._pump = pump
-        self._table = table
-        self._home = home
-        self._failed = failed
-        self._journal = journal
-        self._passed_stdin = passed_stdin
-        self._containers = containers
-        self._prepared = PreparedFolders(loop, layout)
-        self._queue = pool.waiting
-        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        self.max_processes = most_processes(limit, self._prepared.descriptors)
+    `root` is the state folder, `processes` the folder of all processes' folders. At most `max_processes` are
+    kept. `failed` handles a start that no shim could be given.
+    """
 
-    def replace_folder(self) -> None:
-        """Prepare a folder if there are few; called when a process was let go of, so no caller waits."""
-        self._prepared.replace_one()
+    root: str
+    processes: str
+    pool: ShimPool
+    pump: Pump
+    table: ManagedProcesses
+    home: Home
+    failed: Callable[[ManagedProcess, int, str], None]
+    journal: Journal
+    passed_stdin: PassedStdin
+    containers: ContainerLinks
+    prepared: PreparedFolders
+    max_processes: int
 
     def start(
         self, process_id: str, raw_spec: bytes, script: bytes, answer: Answer, *, secrets: bytes | None = None
@@ -108,29 +90,29 @@ class Launcher:
 
         `secrets` (`frames.encode_secrets`) stay in memory: a command that lost them does not start.
         """
-        if (known := self._table.by_key.get(id_to_bytes(process_id))) is not None:
+        if (known := self.table.by_key.get(id_to_bytes(process_id))) is not None:
             _join(known, answer)
             return
         spec = decode_spec(raw_spec, with_command=False)  # the shim reads the command itself
-        folder = f"{self._processes}/{process_id}"
-        count = len(self._table.by_key) + len(self._table.unrecovered.by_key)
+        folder = f"{self.processes}/{process_id}"
+        count = len(self.table.by_key) + len(self.table.unrecovered.by_key)
         if count >= self.max_processes and not os.path.exists(folder):
             message = f"{count} processes live here already: more descriptors than that may not be opened."
             answer({"error": "process_limit", "message": message})
             return
         # Before anything is taken: a start that fails halfway would have to be told apart from one that ran.
-        lack = look_at_space(self._root)[0] if self._home.is_here() else "folder_gone"
+        lack = look_at_space(self.root)[0] if self.home.is_here() else "folder_gone"
         if lack is not None and not os.path.exists(folder):
             answer({"error": lack, "message": _LACKS[lack]})
             return
         try:
-            prepared = self._prepared.take()
+            prepared = self.prepared.take()
         except OSError as error:
             answer(_refusal(error))
             return
-        lent = self._passed_stdin.take(process_id)
+        lent = self.passed_stdin.take(process_id)
         if spec.stdin == "lent" and not lent:
-            self._prepared.give_back(prepared)
+            self.prepared.give_back(prepared)
             # A repeated start needs no standard input any more.
             answer(known_start(folder) if os.path.exists(folder) else failed_start(0, "stdin"))
             return
@@ -139,21 +121,21 @@ class Launcher:
             if script:
                 write_prepared(f"{prepared.path}/script", script, mode=0o700)
             # The journal first: a committed start that it does not name would not be taken over.
-            self._journal.begin(process_id)
+            self.journal.begin(process_id)
             hit("start.journaled")
             try:
                 os.rename(prepared.path, folder)
             except FileNotFoundError:  # `processes` was removed by hand
-                os.makedirs(self._processes, mode=0o700, exist_ok=True)
+                os.makedirs(self.processes, mode=0o700, exist_ok=True)
                 os.rename(prepared.path, folder)
         except OSError as error:
-            self._prepared.give_back(prepared)
+            self.prepared.give_back(prepared)
             for fd in lent:
                 os.close(fd)
             is_known = error.errno in {errno.ENOTEMPTY, errno.EEXIST}
             # The folder is an earlier start's, and the table holds nothing of it any more.
             if is_known:
-                self._journal.end(process_id)
+                self.journal.end(process_id)
             answer(known_start(folder) if is_known else _refusal(error))
             return
         hit("start.committed")
@@ -177,28 +159,28 @@ class Launcher:
     def _open(self, process: ManagedProcess, prepared: PreparedFolder) -> None:
         process.listener = prepared.listener
         process.idx = prepared.idx
-        self._table.by_key[process.key] = process
+        self.table.by_key[process.key] = process
         process.streams = [Stream(process, 0, source=-1, log=prepared.out)]
         if process.spec.stdio == "pipes":
             process.streams.append(Stream(process, 1, source=-1, log=-1))
         if process.spec.container:
-            self._containers.start(process, self._pump)
+            self.containers.start(process, self.pump)
             return
-        self._queue.append(process)
+        self.pool.waiting.append(process)
         self.dispatch()
 
     def dispatch(self) -> None:
         """Give waiting starts to idle shims."""
-        while self._queue:
-            shim = self._pool.take()
+        while self.pool.waiting:
+            shim = self.pool.take()
             if shim is None:
                 break
-            self._give(self._queue.popleft(), shim)
+            self._give(self.pool.waiting.popleft(), shim)
 
     def give_up_waiting(self) -> None:
         """Fail the starts that wait for a shim: none can be made."""
-        while self._queue:
-            self._give_up(self._queue.popleft(), None, errno.ENOEXEC, "shim")
+        while self.pool.waiting:
+            self._give_up(self.pool.waiting.popleft(), None, errno.ENOEXEC, "shim")
 
     def _give(self, process: ManagedProcess, shim: ShimLink) -> None:
         assert process.listener is not None
@@ -223,7 +205,7 @@ class Launcher:
             process.shim = None
             for letter in list(process.fds):
                 process.close_fd(letter)
-            self._queue.appendleft(process)
+            self.pool.waiting.appendleft(process)
             return
         finally:
             for fd in ends.values():
@@ -231,7 +213,7 @@ class Launcher:
         process.let_go_of_what_was_given()
         hit("start.given")
         for stream in process.streams:
-            self._pump.add(stream)
+            self.pump.add(stream)
 
     def _give_up(self, process: ManagedProcess, shim: ShimLink | None, number: int, place: str) -> None:
         for letter in list(process.fds):
@@ -239,8 +221,8 @@ class Launcher:
         for stream in process.streams:
             stream.is_open = False
         if shim is not None:
-            self._pool.give_back(shim)
-        self._failed(process, number, place)
+            self.pool.give_back(shim)
+        self.failed(process, number, place)
 
 
 def _join(known: ManagedProcess, answer: Answer) -> None:
