@@ -130,6 +130,7 @@ class ShortIds:
         return ProjectNumbers(self.registry, counter, last=last)
 
 
+@dataclass(eq=False, slots=True)
 class StartKeys:
     """Finds what a key of a project has started; only the loop's thread uses it.
 
@@ -137,9 +138,9 @@ class StartKeys:
     server.
     """
 
-    def __init__(self, queries: Queries) -> None:
-        self._queries = queries
-        self.locks = Semaphores(1)  # two starts of a key at once must not both find nothing
+    queries: Queries
+    # Two starts of a key at once must not both find nothing.
+    locks: Semaphores = field(default_factory=lambda: Semaphores(1), init=False)
 
     async def find(
         self, key: str, command: Command, place: Place, *, text: str, connection_id: str | None = None
@@ -162,12 +163,12 @@ class StartKeys:
         shared = ProcessFilter(
             principal=principal, project=project, key=key, states=_HOLDS_KEY, detached=True
         )
-        found = await self._queries.list(shared, limit=1)
+        found = await self.queries.list(shared, limit=1)
         if connection_id is not None:
             own = replace(shared, connection_id=connection_id, detached=None)
-            found = [*found, *await self._queries.list(own, limit=1)]
+            found = [*found, *await self.queries.list(own, limit=1)]
         for record in sorted(found, key=lambda one: one.process_id)[-1:]:
-            process = await self._queries.find(record.process_id)
+            process = await self.queries.find(record.process_id)
             if not await asyncio.to_thread(_is_same, process, command, text):
                 shown = record.command if len(record.command) <= _SHOWN else f"{record.command[:_SHOWN]} …"
                 raise InvalidRequest(

@@ -28,6 +28,7 @@ from outlive.core.events import (
 )
 from outlive.core.lifecycle import State
 from outlive.core.process import ProcessRecord
+from outlive.core.values import dataclass, field
 from outlive.engine import Engine
 from outlive.frontends.jsonrpc.sessions import Session
 from outlive.protocols.jsonrpc.answers import EventFilter, EventName, encode_event
@@ -61,46 +62,31 @@ _STATES: dict[State, EventName] = {
 }
 
 
+@dataclass(eq=False, slots=True)
 class EventFeed:
     """Sends a connection the events that it may see and wants. Used on the event loop only."""
 
-    __slots__ = (
-        "_ended",
-        "_engine",
-        "_is_draining",
-        "_kept",
-        "_kept_bytes",
-        "_missed",
-        "_outbox",
-        "_paused",
-        "_session",
-        "_spawn",
-        "_unsubscribe",
-        "_wanted",
-    )
-
-    def __init__(self, engine: Engine, session: Session, outbox: Outbox, *, spawn: Spawn) -> None:
-        """Send nothing yet; `spawn` runs a coroutine in the connection's task group."""
-        self._engine = engine
-        self._session = session
-        self._outbox = outbox
-        self._spawn = spawn
-        self._wanted = EventFilter()
-        self._paused: set[str] = set()
-        self._ended: ProcessRecord | None = None  # what the last `ended` has shown
-        self._kept: deque[bytes] = deque()
-        self._kept_bytes = self._missed = 0
-        self._is_draining = False
-        self._unsubscribe: Callable[[], None] | None = None
+    engine: Engine
+    session: Session
+    outbox: Outbox
+    spawn: Spawn
+    _wanted: EventFilter = field(default_factory=EventFilter, init=False)
+    _paused: set[str] = field(default_factory=set, init=False)
+    _ended: ProcessRecord | None = field(default=None, init=False)  # what the last `ended` has shown
+    _kept: deque[bytes] = field(default_factory=deque, init=False)
+    _kept_bytes: int = field(default=0, init=False)
+    _missed: int = field(default=0, init=False)
+    _is_draining: bool = field(default=False, init=False)
+    _unsubscribe: Callable[[], None] | None = field(default=None, init=False)
 
     def begin(self, wanted: EventFilter) -> None:
         """Send what happens from now on, instead of what was wanted before."""
         self.close()
         self._wanted = wanted
         self._paused = {
-            one.process_id for one in self._engine.queries.live() if one.status.state is State.PAUSED
+            one.process_id for one in self.engine.queries.live() if one.status.state is State.PAUSED
         }
-        self._unsubscribe = self._engine.events.subscribe(self._hear, kinds=[StateChanged, *_NAMES])
+        self._unsubscribe = self.engine.events.subscribe(self._hear, kinds=[StateChanged, *_NAMES])
 
     def close(self) -> None:
         """Send nothing more. Safe to repeat."""
@@ -115,12 +101,12 @@ class EventFeed:
         record: ProcessRecord | None = getattr(event, "record", None)
         name = self._state_name(event.record) if isinstance(event, StateChanged) else _NAMES[kind]
         if isinstance(event, StartRejected):
-            may_see = event.principal == self._session.principal
+            may_see = event.principal == self.session.principal
         elif record is None:
             # Of one without a record the owner is not known: no client may see it.
             may_see = kind is not ProcessRemoved
         else:
-            may_see = self._session.may_see(record)
+            may_see = self.session.may_see(record)
         if name is None or not may_see or not self._wanted.matches(name, record):
             return
         if self._wanted.is_distinct:
@@ -145,8 +131,8 @@ class EventFeed:
 
     def _send(self, message: bytes) -> None:
         frame = text_frame(message)
-        if not self._kept and not self._is_draining and self._outbox.is_ready:
-            self._outbox.write(frame)
+        if not self._kept and not self._is_draining and self.outbox.is_ready:
+            self.outbox.write(frame)
             return
         if self._missed or self._kept_bytes + len(frame) > _KEPT_BYTES:
             self._missed += 1
@@ -155,7 +141,7 @@ class EventFeed:
             self._kept_bytes += len(frame)
         if not self._is_draining:
             self._is_draining = True
-            self._spawn(self._drain())
+            self.spawn(self._drain())
 
     async def _drain(self) -> None:
         """Send what is kept as fast as the client reads it."""
@@ -167,8 +153,8 @@ class EventFeed:
                 else:
                     missed, self._missed = self._missed, 0
                     frame = text_frame(encode_event("missed", None, at=datetime.now(UTC), missed=missed))
-                await self._outbox.send(frame)
-                if self._outbox.is_closed:
+                await self.outbox.send(frame)
+                if self.outbox.is_closed:
                     self.close()
         finally:
             self._is_draining = False

@@ -8,6 +8,7 @@ namespaces, or shows it control groups read-only, would find less than its keepe
 import os
 import signal
 
+from outlive.core.values import dataclass, field
 from outlive.keeper.common.spawn import PROGRAM_AT, PROGRAM_FLAG, keeper_argv, keeper_environment
 from outlive.keeper.supervisor.loop import Loop, Timer
 from outlive.keeper.supervisor.managed_process import Answer
@@ -17,20 +18,21 @@ _DEADLINE_S = 20.0
 _PIECE_BYTES = 65536
 
 
+@dataclass(eq=False, slots=True)
 class CapabilityProbe:
     """Runs `sandbox.capabilities` on request and passes on what it prints.
 
     Requests meanwhile get the same answer.
     """
 
-    def __init__(self, loop: Loop, state_dir: str, program: int) -> None:
-        self._loop = loop
-        self._state_dir = state_dir
-        self._program = program
-        self._asking: list[Answer] = []
-        self._said = b""
-        self._reading = self._pidfd = -1
-        self._timer: Timer | None = None
+    loop: Loop
+    state_dir: str
+    program: int
+    _asking: list[Answer] = field(default_factory=list, init=False)
+    _said: bytes = field(default=b"", init=False)
+    _reading: int = field(default=-1, init=False)
+    _pidfd: int = field(default=-1, init=False)
+    _timer: Timer | None = field(default=None, init=False)
 
     def ask(self, answer: Answer) -> None:
         """Answer {"found": what it printed} within 20 s; if it died or hung, that text is no JSON."""
@@ -45,11 +47,11 @@ class CapabilityProbe:
             return
         finally:
             os.close(writing)
-        self._timer = self._loop.later(_DEADLINE_S, self._finish)
-        self._loop.watch(self._reading, self._read)
+        self._timer = self.loop.later(_DEADLINE_S, self._finish)
+        self.loop.watch(self._reading, self._read)
 
     def _spawn(self, writing: int) -> int:
-        argv = keeper_argv("offers", self._state_dir, f"{PROGRAM_FLAG}{PROGRAM_AT}")
+        argv = keeper_argv("offers", self.state_dir, f"{PROGRAM_FLAG}{PROGRAM_AT}")
         # In our own POSIX session: a process that leads one counts as a command when it ends
         # (`endings.orphans.Reaper`, which also reaps this one).
         return os.posix_spawn(
@@ -58,7 +60,7 @@ class CapabilityProbe:
             keeper_environment(),
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, writing, 1),
-                (os.POSIX_SPAWN_DUP2, self._program, PROGRAM_AT),
+                (os.POSIX_SPAWN_DUP2, self.program, PROGRAM_AT),
             ],
             setsigmask=(),
         )
@@ -72,7 +74,7 @@ class CapabilityProbe:
     def _finish(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._loop.unwatch(self._reading)
+            self.loop.unwatch(self._reading)
             self._timer = None
         os.close(self._reading)
         # Also after a regular end: SIGKILL then reaches nothing, and a hung probe must not stay behind.

@@ -33,7 +33,7 @@ from starlette.types import Scope
 
 from outlive.core.errors import LimitExceeded, StoreCorrupt
 from outlive.core.identity import is_process_id
-from outlive.core.values import dataclass, replace
+from outlive.core.values import dataclass, field, replace
 from outlive.policy.access import PAGE_HINT, PREFIX, Access, Token, digest_of, find_token
 from outlive.policy.access import Scope as AccessScope
 from outlive.server.access.peers import PEER, Peer, PeerCredentials, PeerPlace, Peers
@@ -52,36 +52,28 @@ _LOOK_S = 0.25  # four fstat calls a second, only while a connection with a toke
 _Mark = tuple[int, int, int, int]
 
 
+@dataclass(eq=False, slots=True)
 class TokenBook:
     """Finds tokens, and ends connections whose token no longer counts.
 
     `async with` keeps it up to date; for one event loop.
+
+    Attributes:
+        file: The tokens that the operator has made.
+        granted: Finds the token of a running command by its hash.
+        known: Returns once it is known which commands run; before that `granted` may miss one.
     """
 
-    def __init__(
-        self,
-        file: TokenFile,
-        granted: Callable[[str], Token | None] = lambda _digest: None,
-        *,
-        known: Callable[[], Awaitable[None]] | None = None,
-    ) -> None:
-        """Take the file; nothing is read yet.
-
-        Args:
-            file: The tokens that the operator has made.
-            granted: Finds the token of a running command by its hash.
-            known: Returns once it is known which commands run; before that `granted` may miss one.
-        """
-        self._granted = granted
-        self._known = known
-        self._file = file
-        self._fd = -1
-        self._mark: _Mark = (0, 0, 0, 0)
-        self._tokens: tuple[Token, ...] = ()
-        self._uses: dict[object, tuple[Token, Callable[[], None]]] = {}
-        self._is_used = asyncio.Event()
-        self._reading = asyncio.Lock()
-        self._stack = contextlib.AsyncExitStack()
+    file: TokenFile
+    granted: Callable[[str], Token | None] = lambda _digest: None
+    known: Callable[[], Awaitable[None]] | None = None
+    _fd: int = field(default=-1, init=False)
+    _mark: _Mark = field(default=(0, 0, 0, 0), init=False)
+    _tokens: tuple[Token, ...] = field(default=(), init=False)
+    _uses: dict[object, tuple[Token, Callable[[], None]]] = field(default_factory=dict, init=False)
+    _is_used: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _reading: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _stack: contextlib.AsyncExitStack = field(default_factory=contextlib.AsyncExitStack, init=False)
 
     async def __aenter__(self) -> Self:
         """Read the file, and begin to watch the tokens in use."""
@@ -108,9 +100,9 @@ class TokenBook:
         await self._refresh()
         if (token := find_token(self._tokens, secret, now=_now())) is not None:
             return token
-        if self._known is not None:
-            await self._known()
-        return self._granted(digest_of(secret))
+        if self.known is not None:
+            await self.known()
+        return self.granted(digest_of(secret))
 
     @contextlib.contextmanager
     def using(self, token: Token, hang_up: Callable[[], None]) -> Iterator[None]:
@@ -134,7 +126,7 @@ class TokenBook:
             now = _now()
             valid = {token.digest for token in self._tokens if not token.is_over(now)}
             for key, (token, hang_up) in list(self._uses.items()):
-                if token.digest not in valid and self._granted(token.digest) is None:
+                if token.digest not in valid and self.granted(token.digest) is None:
                     self._uses.pop(key, None)
                     hang_up()
             if not self._uses:
@@ -167,11 +159,11 @@ class TokenBook:
         self._fd = fd
 
     def _load(self) -> tuple[tuple[Token, ...], int, _Mark]:
-        fd = self._file.ensure()
+        fd = self.file.ensure()
         try:
             # Before the content is read: a file that replaces this one meanwhile is then noticed by its mark.
             mark = _mark_of(os.fstat(fd))
-            return self._file.read(), fd, mark
+            return self.file.read(), fd, mark
         except BaseException:
             os.close(fd)
             raise
