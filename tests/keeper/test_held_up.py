@@ -42,32 +42,32 @@ def _cancel(house: House, process_id: str, *, grace_s: float) -> None:
     house.client.ask_surely("stop", id=process_id, cause=int(CauseCode.CANCEL), grace_s=grace_s, note="")
 
 
-def test_a_command_that_stops_its_shim_is_cancelled(own_house: House) -> None:
-    process_id = own_house.start(*sh(_STOPS_ITS_SHIM + "sleep 1000"))
-    shim = own_house.shim_of(process_id)
-    _cancel(own_house, process_id, grace_s=20.0)
-    own_house.client.wait_done(process_id)
-    assert own_house.wire_code(process_id) == -15
+def test_a_command_that_stops_its_shim_is_cancelled(house: House) -> None:
+    process_id = house.start(*sh(_STOPS_ITS_SHIM + "sleep 1000"))
+    shim = house.shim_of(process_id)
+    _cancel(house, process_id, grace_s=20.0)
+    house.client.wait_done(process_id)
+    assert house.wire_code(process_id) == -15
     assert is_alive(shim), "it was continued, not replaced"
 
 
-def test_the_end_of_a_command_that_stops_its_shim_is_reported(own_house: House) -> None:
-    process_id = own_house.start(*sh(_STOPS_ITS_SHIM + "exit 3"))
-    own_house.client.wait_done(process_id)
-    assert own_house.wire_code(process_id) == 3
+def test_the_end_of_a_command_that_stops_its_shim_is_reported(house: House) -> None:
+    process_id = house.start(*sh(_STOPS_ITS_SHIM + "exit 3"))
+    house.client.wait_done(process_id)
+    assert house.wire_code(process_id) == 3
 
 
-def test_a_command_that_stops_its_shim_is_paused_resumed_and_signalled(own_house: House) -> None:
-    process_id = own_house.start(
+def test_a_command_that_stops_its_shim_is_paused_resumed_and_signalled(house: House) -> None:
+    process_id = house.start(
         *sh(f"trap 'exit 5' USR1; {_STOPS_ITS_SHIM} echo up; while :; do sleep 0.02; done")
     )
-    own_house.wait_output(process_id, len("up\n"))
-    own_house.client.ask("pause", id=process_id)
-    assert is_paused(own_house.pid(process_id))
-    own_house.client.ask("resume", id=process_id)
-    own_house.client.ask("signal", id=process_id, signal=int(signal.SIGUSR1))
-    own_house.client.wait_done(process_id)
-    assert own_house.wire_code(process_id) == 5
+    house.wait_output(process_id, len("up\n"))
+    house.client.ask("pause", id=process_id)
+    assert is_paused(house.pid(process_id))
+    house.client.ask("resume", id=process_id)
+    house.client.ask("signal", id=process_id, signal=int(signal.SIGUSR1))
+    house.client.wait_done(process_id)
+    assert house.wire_code(process_id) == 5
 
 
 def test_idle_shims_that_are_stopped_start_commands(own_house: House) -> None:

@@ -39,17 +39,17 @@ def test_many_with_steps_and_without_at_once_are_all_served(own_house: House) ->
 
 @pytest.mark.parametrize("steps", [None, _STEPS], ids=["plain", "bounded"])
 def test_a_shim_is_named_after_its_command_as_long_as_it_serves_it(
-    own_house: House, gate: Gate, steps: tuple[str, ...] | None
+    house: House, gate: Gate, steps: tuple[str, ...] | None
 ) -> None:
     """By that name other keepers of its user know what encloses a caller (decision 219)."""
     line = f"{gate.wait}; echo x >/proc/$PPID/comm"
-    process_id = own_house.start(*sh(line), confinement=steps)
-    shim = own_house.shim_of(process_id)
+    process_id = house.start(*sh(line), confinement=steps)
+    shim = house.shim_of(process_id)
     comm = Path(f"/proc/{shim}/comm")
     until(lambda: comm.read_text() == f"outlive:{process_id[-6:]}\n", "the name")
     gate.open()
-    own_house.client.wait_done(process_id)
-    assert own_house.wire_code(process_id) != 0  # no command changes it
+    house.client.wait_done(process_id)
+    assert house.wire_code(process_id) != 0  # no command changes it
     until(lambda: comm.read_text() == "outlive-shim\n", "the shim's own name")
 
 
@@ -89,13 +89,13 @@ def test_on_a_kernel_that_names_no_peer_everything_is_taken_over(
         assert not house.done(process_id)["holder_lost"]
 
 
-def test_what_a_command_has_left_is_found_below_its_shim(own_house: House, marker: Marker) -> None:
-    process_id = own_house.start(*sh(f"(setsid {marker.sleep} &); exit 3"))
-    own_house.client.wait_done(process_id)
+def test_what_a_command_has_left_is_found_below_its_shim(house: House, marker: Marker) -> None:
+    process_id = house.start(*sh(f"(setsid {marker.sleep} &); exit 3"))
+    house.client.wait_done(process_id)
     left = until(marker.pids, "what it has left")
-    (seen,) = observe_trees([str(own_house.folder(process_id))], has_stdin=False)
+    (seen,) = observe_trees([str(house.folder(process_id))], has_stdin=False)
     assert list(seen.pids) == left
-    own_house.client.ask("stop", id=process_id, cause=1, grace_s=0.0)
+    house.client.ask("stop", id=process_id, cause=1, grace_s=0.0)
     until(lambda: not marker.pids(), "its end")
 
 
