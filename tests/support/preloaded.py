@@ -1,5 +1,5 @@
-"""Servers as forks of a process that has their modules loaded: nine tenths of a server's processor time are
-its imports.
+"""Servers and verbs as forks of a process that has their modules loaded: nine tenths of a server's processor
+time are its imports.
 
 A run starts more than a thousand servers. What a fork is, and what it is not, stands in `preloaded_program`,
 which is that process.

@@ -1,5 +1,5 @@
-"""Has the modules of `outlive serve` loaded, and forks itself for each server that a test asks for: a process
-of its own.
+"""Has the modules of `outlive serve` loaded, and forks itself for each server or verb that a test asks for: a
+process of its own.
 
 Run as `python preloaded_program.py PADDING` by `tests.support.preloaded`, with a socket as stdin. A request
 is one message: a JSON object (`words`, `env`, `cwd`, `umask`) with the descriptors 0, 1 and 2 of the new
@@ -43,7 +43,11 @@ def _load() -> None:
     import outlive.cli.main  # noqa: PLC0415
     import outlive.cli.runner  # noqa: PLC0415
     import outlive.cli.server.serve  # noqa: PLC0415
-    import outlive.cli.server.server_process  # noqa: F401, PLC0415
+    import outlive.cli.server.server_process  # noqa: PLC0415
+
+    # And what most verbs do.
+    import outlive.cli.verbs.run  # noqa: PLC0415
+    import outlive.client.client  # noqa: F401, PLC0415
 
 
 def _serve(control: socket.socket) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -96,19 +97,39 @@ def free_port() -> int:
 def run_outlive(
     *words: str, state_dir: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said
-    (blocks).
+    """Run one short verb (`keeper status`, `doctor`, …) on a state folder and return what it said (blocks).
+
+    As a fork, as servers are; tests/cli executes each verb.
     """
-    return subprocess.run(
-        [*outlive_command(), *words, "--state-dir", str(state_dir)],
-        env=_environment(state_dir, env or {}),
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=START_PATIENCE_S,
-        check=False,
-    )
+    command = [*outlive_command(), *words, "--state-dir", str(state_dir)]
+    environment = _environment(state_dir, env or {})
+    if "OUTLIVE_DEGRADE" in environment or not _may_be_forked(environment, env or {}):
+        return subprocess.run(
+            command,
+            env=environment,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=START_PATIENCE_S,
+            check=False,
+        )
+    with tempfile.TemporaryFile() as stderr:
+        process = preloaded().start(command, env=environment, cwd=cwd, umask=-1, stderr=stderr)
+        with process.stdout:
+            said = process.stdout.read().decode()
+        code = process.wait(START_PATIENCE_S)
+        stderr.seek(0)
+        return subprocess.CompletedProcess(command, code, said, stderr.read().decode())
+
+
+def _may_be_forked(environment: Mapping[str, str], chosen: Mapping[str, str]) -> bool:
+    """Tell whether a fork is what a test wants: where it asks for another interpreter, program or way of
+    loading, it gets that.
+    """
+    is_usual = len(outlive_command()) == 1 and "OUTLIVE_TEST_COMMAND" not in environment
+    is_measured = any(name.startswith("COVERAGE_") for name in environment)
+    return is_usual and not is_measured and not any(name.startswith(_READ_BY_IMPORTS) for name in chosen)
 
 
 def end_keeper(state_dir: Path, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
@@ -268,12 +289,8 @@ class OutliveServer:
         count_server()
         environment = _environment(self.state_dir, self._env)
         command = outlive_command()
-        # Where a test asks for another interpreter, program or way of loading, it gets that.
-        is_usual = len(command) == 1 and "OUTLIVE_TEST_COMMAND" not in environment
-        is_loaded_otherwise = any(name.startswith(_READ_BY_IMPORTS) for name in self._env)
-        is_measured = any(name.startswith("COVERAGE_") for name in environment)
         with self.stderr_file.open("ab") as stderr:
-            if is_usual and not (self._is_executed or is_loaded_otherwise or is_measured):
+            if not self._is_executed and _may_be_forked(environment, self._env):
                 return preloaded().start(
                     [*command, *words], env=environment, cwd=self._cwd, umask=self._umask, stderr=stderr
                 )
