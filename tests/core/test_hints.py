@@ -2,6 +2,7 @@
 
 import functools
 import re
+from pathlib import Path
 
 import pytest
 
@@ -9,8 +10,8 @@ from outlive.config import Settings
 from outlive.core.errors import SLUGS, InvalidRequest, error_from_slug
 from outlive.core.hints import HINTS, Door, hint_for, worded
 from outlive.frontends.rest.service import RestService
-from tests.cli.launching import run
 from tests.support.door_words import FOREIGN
+from tests.support.server import run_outlive
 
 _DOORS: tuple[Door, ...] = ("cli", "rest", "mcp")
 
@@ -47,8 +48,9 @@ def test_what_may_run_or_have_been_done_is_never_to_be_tried_again(slug: str, do
     assert "try again" not in hint_for(error_from_slug(slug, "No."), door).lower()
 
 
-def test_hints_of_the_command_line_name_verbs_and_options_that_it_has() -> None:
-    help_of = functools.cache(lambda words: run(*words.split(), "--help"))  # many hints name the same verb
+def test_hints_of_the_command_line_name_verbs_and_options_that_it_has(tmp_path: Path) -> None:
+    # Many hints name the same verb.
+    help_of = functools.cache(lambda words: run_outlive(*words.split(), "--help", state_dir=tmp_path))
     for slug, hints in HINTS.items():
         for words, rest in re.findall(r"`outlive ((?:terminal )?[a-z]+)([^`]*)`", hints.get("cli", "")):
             shown = help_of(words)

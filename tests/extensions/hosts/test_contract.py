@@ -11,7 +11,7 @@ import pytest
 
 from outlive.cli.completion import complete_words
 from outlive.extensions.hosts.table import HOSTS, PORTABLE
-from tests.extensions.hosts.samples import USER_FILES, call, call_here, document, sample, servers, words_of
+from tests.extensions.hosts.samples import USER_FILES, call_here, document, sample, servers, words_of
 from tests.mcp_stdio.hosting import INITIALIZE, environment, leave_nothing
 from tests.support.server import outlive_command
 
@@ -24,7 +24,7 @@ def _words(host: str, *more: str) -> list[str]:
 
 
 def test_an_empty_home_gets_the_file_and_loses_it_again(host: str, tmp_path: Path) -> None:
-    done = call(tmp_path, "install", host)
+    done = call_here(tmp_path, "install", host)
     assert done.returncode == 0, done.stderr
     path = tmp_path / USER_FILES[host]
     assert words_of(servers(host, path)["outlive"]) == _words(host)
@@ -32,10 +32,10 @@ def test_an_empty_home_gets_the_file_and_loses_it_again(host: str, tmp_path: Pat
     assert f"+++ {path}" in done.stdout
     assert HOSTS[host].then in done.stdout
     written = path.read_text()
-    again = call(tmp_path, "install", host)
+    again = call_here(tmp_path, "install", host)
     assert (again.returncode, again.stdout.startswith("Nothing to do")) == (0, True)
     assert path.read_text() == written
-    gone = call(tmp_path, "uninstall", host)
+    gone = call_here(tmp_path, "uninstall", host)
     assert gone.returncode == 0, gone.stderr
     assert [one for one in tmp_path.rglob("*") if not one.is_dir()] == []
 
