@@ -127,7 +127,8 @@ def _may_be_forked(environment: Mapping[str, str], chosen: Mapping[str, str]) ->
     """Tell whether a fork is what a test wants: where it asks for another interpreter, program or way of
     loading, it gets that.
     """
-    is_usual = len(outlive_command()) == 1 and "OUTLIVE_TEST_COMMAND" not in environment
+    # Where PYTHONPATH is set, outlive executes itself anew without it, and a fork is no program of its own.
+    is_usual = len(outlive_command()) == 1 and not {"OUTLIVE_TEST_COMMAND", "PYTHONPATH"} & environment.keys()
     is_measured = any(name.startswith("COVERAGE_") for name in environment)
     return is_usual and not is_measured and not any(name.startswith(_READ_BY_IMPORTS) for name in chosen)
 
