@@ -21,6 +21,11 @@ def _instead(make: Callable[[Path], object]) -> Callable[[Path, bytes], object]:
     return damage
 
 
+def _foreign(path: Path) -> Path:
+    """Return a file beside the state folder that is none of outlive's."""
+    return next(one for one in path.parents if one.name == "state").with_name("foreign")
+
+
 _DAMAGES: dict[str, Callable[[Path, bytes], object]] = {
     "emptied": lambda path, _: path.write_bytes(b""),
     "zeroed": lambda path, whole: path.write_bytes(bytes(len(whole))),
@@ -29,7 +34,7 @@ _DAMAGES: dict[str, Callable[[Path, bytes], object]] = {
     "deep": lambda path, _: path.write_bytes(b"[" * 50_000),
     "a folder": _instead(lambda path: (path / "within").mkdir(parents=True)),
     "a pipe": _instead(os.mkfifo),
-    "a link": _instead(lambda path: path.symlink_to("/etc/passwd")),
+    "a link": _instead(lambda path: path.symlink_to(_foreign(path))),
 }
 
 
@@ -52,6 +57,7 @@ def _files(state_dir: Path) -> list[Path]:
 def test_a_server_starts_whichever_of_its_files_are_damaged(tmp_path: Path, how: str) -> None:
     folder, state_dir = tmp_path / "p", tmp_path / "state"
     folder.mkdir()
+    _foreign(state_dir / "x").write_text("somebody else's\n")
     with OutliveServer(state_dir) as server:
         with Client(state_dir, start_server=False) as client:
             client.services.up(str(folder), {"stays": {"command": "exec sleep 600"}})
@@ -71,4 +77,5 @@ def test_a_server_starts_whichever_of_its_files_are_damaged(tmp_path: Path, how:
             assert states[ended.process_id] == "exited"
             new = client.start("echo on; exit 9")
             assert new.wait().exit_code == 9
+    assert _foreign(state_dir / "x").read_text() == "somebody else's\n"
     assert {one.name for one in damaged} >= {"registry.db", "live", "retention-clock", "server.json"}

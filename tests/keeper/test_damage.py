@@ -98,7 +98,7 @@ def _damages(whole: bytes) -> dict[str, Callable[[Path], object]]:
         "missing": instead(lambda _path: None),
         "a folder": instead(lambda path: (path / "within").mkdir(parents=True)),
         "a pipe": instead(os.mkfifo),
-        "a link": instead(lambda path: path.symlink_to("/etc/passwd")),
+        "a link": instead(lambda path: path.symlink_to("/proc/version")),
         "a link to nothing": instead(lambda path: path.symlink_to("nothing")),
         **{f"cut at {length}": written(whole[:length]) for length in lengths},
         **flipped,

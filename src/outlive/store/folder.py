@@ -32,7 +32,7 @@ from outlive.core.redactions import redacted_member
 from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.core.terminal import TerminalNote
 from outlive.core.values import dataclass, replace
-from outlive.kernel.files import read_all, read_any, write_whole
+from outlive.kernel.files import open_place, read_all, read_any, write_whole
 from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import (
     COPIED,
@@ -387,7 +387,7 @@ def note_size(folder: str, size: WindowSize) -> None:
         OSError: The disk refuses it, or the folder is gone.
     """
     path = f"{folder}/{_WINDOW_SIZES_FILE}"
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    fd = open_place(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         os.write(fd, b"%d %d %d\n" % (size.offset, size.rows, size.cols))
         is_long = os.fstat(fd).st_size > _MAX_BYTES

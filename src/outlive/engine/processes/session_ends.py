@@ -20,7 +20,7 @@ from outlive.core.events import SessionEnded
 from outlive.core.values import dataclass
 from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.process_table import LiveTable
-from outlive.kernel.files import read_all, write_whole
+from outlive.kernel.files import open_place, read_all, write_whole
 
 ISSUED_DIGITS = 8  # hexadecimal digits of a name that say the second it was made in, until 2106
 _FLOOR = "<"  # begins the word of the file before which all sessions are over
@@ -80,7 +80,7 @@ def rewrite_ended(path: str, names: Collection[str], floor: int) -> None:
 def append_ended(path: str, name: str) -> None:
     """Add a name; what the disk does not take is not kept."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        fd = open_place(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError:  # a disk that takes nothing: this server knows it
         return
     try:

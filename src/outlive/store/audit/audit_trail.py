@@ -25,6 +25,7 @@ from typing import Any
 
 from outlive.core.documents import decode_json
 from outlive.core.values import dataclass, field, replace
+from outlive.kernel.files import open_place
 from outlive.protocols.frames import decoded
 from outlive.store.audit.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
@@ -310,7 +311,9 @@ class AuditTrail:
 
     @contextlib.contextmanager
     def _open(self, name: str, flags: int) -> Iterator[int]:
-        fd = os.open(f"{self._folder}/{name}", flags | os.O_CLOEXEC, 0o600)
+        # Through a link in its place an entry would be written into another file.
+        path = f"{self._folder}/{name}"
+        fd = open_place(path, flags) if flags & os.O_CREAT else os.open(path, flags | os.O_CLOEXEC)
         try:
             yield fd
         finally:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from outlive.core.documents import decode_json
 from outlive.core.values import dataclass
 from outlive.extensions.observe.telemetry.command_span import CommandSpan, decode_span, encode_span
-from outlive.kernel.files import read_any
+from outlive.kernel.files import open_place, read_any
 
 _logger = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ class SpanFile:
         content = _settled_line([*self._settled]) + b"".join(self._left.values())
         new = f"{self._path}.new"
         with contextlib.suppress(OSError):
-            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            fd = open_place(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
             try:
                 os.write(fd, content)
                 os.rename(new, self._path)
