@@ -5,6 +5,7 @@ Whether systemd takes the units is tested in test_units.py, what they are for in
 
 import json
 import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -104,9 +105,10 @@ def test_for_the_machine_the_account_must_exist_and_own_the_state_folder(tmp_pat
     missing = _service(tmp_path, "install", "--system", "--account", "no-such-account")
     assert missing.returncode == 1
     assert "useradd --system" in missing.stderr
-    foreign = _service(tmp_path, "install", "--system", "--account", "daemon", "--state-dir", str(tmp_path))
+    other = next(one.pw_name for one in pwd.getpwall() if one.pw_uid != os.geteuid())
+    foreign = _service(tmp_path, "install", "--system", "--account", other, "--state-dir", str(tmp_path))
     assert foreign.returncode == 1
-    assert f"install -d -m 700 -o daemon {tmp_path}" in foreign.stderr
+    assert f"install -d -m 700 -o {other} {tmp_path}" in foreign.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may")
