@@ -9,7 +9,7 @@ import pytest
 
 from outlive.core.errors import BackendUnavailable, InvalidState, LimitExceeded, OutliveError
 from outlive.engine import AuditedControls, Process
-from outlive.frontends.terminal import typed_input as keyboard_module
+from outlive.frontends.terminal import viewer as keyboard_module
 from outlive.frontends.terminal.viewer import TypedInput
 
 pytestmark = pytest.mark.anyio

@@ -66,7 +66,7 @@ class FleetRoutes:
         routing = self._opened()
         backend = self.backends.get(name)
         if backend is None:
-            backend = node_backend(name, self._settings, self._layout, entry=entry, joined=self._joined)
+            backend = node_backend(name, self._options, self._layout, entry=entry, joined=self._joined)
             await routing.put(name, Route(kind="node", backend=backend))
             self.backends[name] = (
                 backend  # not before: one that could not be opened is made anew, not reached otherwise

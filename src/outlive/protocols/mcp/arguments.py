@@ -3,7 +3,7 @@
 The options of a command are inherited from `outlive.operations.start`. Names are the wire's (promises S1.1,
 S1.10, S4.2, S4.13); `timeout`, `grace` and `wait_s` are seconds, `max_output` is bytes. Tool schemas are made
 from these structs. The documented tools ignore unknown members. Those of the terminal tools are
-`operations.terminals`, for all frontends alike.
+`operations.terminal_requests`, for all frontends alike.
 
 The sentences of the lean tools (promise S4.13) are for models, and stand in each conversation: every word
 costs its readers. What a lean tool takes beyond its listed arguments (`table.Tool.listed`) works all the
