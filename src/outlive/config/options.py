@@ -153,10 +153,16 @@ def parse_cpus_bound(text: str) -> float | None:
     return None if text.strip().lower() == _OFF else parse_cpus(text)
 
 
-def _whole_seconds(text: str) -> float:
-    if (seconds := parse_seconds_bound(text)) is None:
+def parse_cpu_bound(text: str) -> int | None:
+    """Return whole seconds, rounded up, None for "off": as setrlimit(2) takes processor time."""
+    seconds = parse_seconds_bound(text)
+    return None if seconds is None else math.ceil(seconds)
+
+
+def _whole_seconds(text: str) -> int:
+    if (seconds := parse_cpu_bound(text)) is None:
         raise ValueError("what is not to be bounded is left out")
-    return math.ceil(seconds)
+    return seconds
 
 
 # Limits of a start, of the command line and of a project's file. Each takes a text, returns seconds, bytes or

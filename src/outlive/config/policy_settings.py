@@ -8,10 +8,10 @@ bounds.
 from outlive.config.options import (
     option,
     parse_bound,
+    parse_cpu_bound,
     parse_cpus_bound,
     parse_profile_name,
     parse_seconds,
-    parse_seconds_bound,
     parse_size_bound,
     parse_sudo,
     parse_switch,
@@ -223,9 +223,9 @@ class SandboxOptions:
     # All off by default: which bound is too low for a build, only its user knows. CPU time and files are
     # counted for each process, as the kernel does (setrlimit(2)); the others for a command with all its
     # descendants.
-    limit_cpu_s: float | None = option(
+    limit_cpu_s: int | None = option(
         "time",
-        parse_seconds_bound,
+        parse_cpu_bound,
         "off",
         "Processor time that each process of a command may use; off: any.",
         flag="--limit-cpu",

@@ -92,12 +92,15 @@ class Limits:
         """Return whether anything is limited."""
         return self is not NO_LIMITS and self != NO_LIMITS
 
+    @classmethod
+    def named(cls, values: Mapping[str, Any]) -> "Limits":
+        """Return limits by the names that callers have for them."""
+        return cls(**{one.name: values.get(_called(one.name)) for one in fields(cls)})
+
     def view(self) -> dict[str, float]:
-        """Return those that are set by the names that callers have for them; `operations.start` reads them
-        so.
-        """
-        names = {field.name: field.name.removesuffix("_s").removesuffix("_bytes") for field in fields(self)}
-        return {short: value for name, short in names.items() if (value := getattr(self, name)) is not None}
+        """Return those that are set, by the same names."""
+        found = {_called(one.name): getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in found.items() if value is not None}
 
     def within(self, most: "Limits") -> "Limits":
         """Return these limits where they are set, and those of `most` elsewhere.
@@ -111,12 +114,17 @@ class Limits:
         for entry in fields(self):
             wanted, bound = getattr(self, entry.name), getattr(most, entry.name)
             if wanted is not None and bound is not None and wanted > bound:
-                name = entry.name.removesuffix("_s").removesuffix("_bytes")
+                name = _called(entry.name)
                 text = f"limits: {name} may be {bound} at most here, not {wanted}."
                 hint = f"The operator has set --limit-{name}: ask for {bound} or less, or for nothing."
                 raise InvalidRequest("invalid_params", text, hint=hint)
             found[entry.name] = bound if wanted is None else wanted
         return Limits(**found)
+
+
+def _called(name: str) -> str:
+    """Return what callers call a limit: without its unit."""
+    return name.removesuffix("_s").removesuffix("_bytes")
 
 
 NO_LIMITS = Limits()

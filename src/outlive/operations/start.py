@@ -66,13 +66,7 @@ class LimitsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fi
 
     def to_limits(self) -> Limits:
         """Return them as the engine takes them."""
-        return Limits(
-            cpu_s=self.cpu,
-            cpus=self.cpus,
-            memory_bytes=self.memory,
-            files=self.files,
-            processes=self.processes,
-        )
+        return Limits.named(msgspec.structs.asdict(self))
 
 
 class NeedsRequest(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from outlive.core.command import NO_LIMITS, Command, Limits, Profile, Sandbox, p
 from outlive.core.errors import CommandRefused, StartFailed
 from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.process import Owner, ProcessRecord
-from outlive.core.values import dataclass, field, replace
+from outlive.core.values import dataclass, field, fields, replace
 from outlive.engine.commands.resolver import Resolved
 from outlive.keeper.sandbox.capabilities import Capabilities, read_offers
 from outlive.keeper.sandbox.steps import TEMPORARY, Machine, SandboxPlace, bounds_of
@@ -42,14 +42,7 @@ _HARMLESS = (".gitconfig", ".config/git")
 
 def operator_limits(settings: Settings) -> Limits:
     """Return the bounds of every command."""
-    cpu_s = settings.limit_cpu_s
-    return Limits(
-        cpu_s=None if cpu_s is None else round(cpu_s),
-        cpus=settings.limit_cpus,
-        memory_bytes=settings.limit_memory_bytes,
-        files=settings.limit_files,
-        processes=settings.limit_processes,
-    )
+    return Limits(**{one.name: getattr(settings, f"limit_{one.name}") for one in fields(Limits)})
 
 
 @dataclass(frozen=True, slots=True)
