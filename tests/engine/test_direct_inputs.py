@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends import direct_inputs
 from outlive.backends.local import LocalBackend
 from outlive.core.command import Command
 from outlive.core.controls import CloseInput
@@ -76,7 +75,7 @@ async def test_what_a_process_does_not_read_waits_in_the_keeper(
     engine: Engine, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is counted as waiting, and is read once the process reads; so is what is written behind it."""
-    monkeypatch.setattr(direct_inputs, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr("outlive.backends.local._PATIENCE_S", 0.05)
     monkeypatch.setattr("outlive.backends.local._WRITE_S", 0.3)
     process = await _started(engine, f"{gate.wait}; sha256sum")
     with pytest.raises(LimitExceeded) as full:
@@ -136,7 +135,7 @@ async def test_a_pipe_is_given_back_when_nothing_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A descendant may wait for the end of the input although nothing asks for that any more."""
-    monkeypatch.setattr(direct_inputs, "_LINGER_S", 0.05)
+    monkeypatch.setattr("outlive.backends.local._LINGER_S", 0.05)
     await asyncio.to_thread(claim_folder, Layout(str(tmp_path)))
     backend = LocalBackend(str(tmp_path), connect_unix=connect_unix, ensure_keeper=ensure_keeper)
     async with an_engine(tmp_path, backend=backend) as engine:

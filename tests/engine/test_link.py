@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.backends import direct_inputs, keeper_link, local
+from outlive.backends import keeper_link, local
 from outlive.backends.contract import Backend, Bell, StartOutcome
 from outlive.backends.local import LocalBackend
 from outlive.core.controls import CloseInput, Pause, ReleaseOutput, ResizeWindow, Resume, SignalProcess, Stop
@@ -359,7 +359,7 @@ async def test_callers_wait_when_the_keeper_does_not_read(
     """A full socket makes requests wait in order; beyond the bound, callers wait before they ask."""
     monkeypatch.setattr(keeper_link, "_MAX_UNSENT", 5)
     monkeypatch.setattr(local, "_ANSWER_S", 10.0)
-    monkeypatch.setattr(direct_inputs, "_MAX_HELD", 0)  # each write is a request
+    monkeypatch.setattr("outlive.backends.local._MAX_HELD", 0)  # each write is a request
     async with opened(keeper, listener) as backend, asyncio.TaskGroup() as group:
         data = bytes(60_000)
         writes = [group.create_task(backend.write(ID, data + b"%d" % number)) for number in range(30)]

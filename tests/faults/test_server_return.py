@@ -13,7 +13,7 @@ import pytest
 
 from outlive.client import Client
 from outlive.core.layout import Layout
-from outlive.keeper.guardian.server_starter import ServerStarter
+from outlive.keeper.guardian.guardian import ServerStarter
 from outlive.kernel.processes import this_boot
 from outlive.kernel.state_files import is_server_wanted
 from tests.faults.returning import stop_server, until_back

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper.common import tree
+from outlive.keeper.supervisor.endings import tree_control
 from outlive.kernel import sockets
 from outlive.kernel.locks import take_lock
 from outlive.kernel.processes import stat_fields
@@ -312,7 +312,7 @@ class Command:
 
     def signal_tree(self, *numbers: int) -> None:
         """Signal everything below the minder, as a supervisor does."""
-        tree.send_all([self.minder_outside], list(numbers))
+        tree_control.send_all([self.minder_outside], list(numbers))
 
     def release(self) -> None:
         """Let the minder go, and close everything."""

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from outlive.keeper.guardian.shim_maker import SHIM_LINK
+from outlive.keeper.guardian.guardian import SHIM_LINK
 from outlive.kernel import sockets
 from outlive.kernel.lock_proof import open_pid_lock, take_pid_lock
 from outlive.kernel.locks import take_lock

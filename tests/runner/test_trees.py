@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.keeper.common.tree import freeze, send_all
+from outlive.keeper.supervisor.endings.tree_control import freeze, send_all
 from outlive.kernel.processes import descendants, is_dead, stat_fields
 from tests.runner.playing import Command, Runner, exec_spec, wait_until
 

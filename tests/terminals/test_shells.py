@@ -9,7 +9,7 @@ import pytest
 from outlive.core.errors import InvalidRequest, InvalidState, StartFailed
 from outlive.engine import Engine
 from outlive.engine.terminals import NewTerminal
-from outlive.engine.terminals.shells import find_terminal_shell
+from outlive.engine.terminals.execution import find_terminal_shell
 from tests.engine.engines import ME
 from tests.terminals.shells import Desk, needs
 

@@ -187,7 +187,7 @@ _VERBS = (
     ),
     Verb("send", "Write to a process's input.", ".verbs.input:send"),
     Verb(
-        "cp", "Copy files and folders between machines. Cut, it goes on when it is repeated.", ".files.cp:cp"
+        "cp", "Copy files and folders between machines. Cut, it goes on when it is repeated.", ".verbs.cp:cp"
     ),
     Verb("answer", "Answer what a process asks; a password is not shown.", ".verbs.input:answer"),
     Verb("pause", "Stop whole process trees until `resume`.", ".verbs.control:pause"),

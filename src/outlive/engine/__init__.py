@@ -3,7 +3,7 @@
 Knows no frontend.
 """
 
-from outlive.engine.audited_controls import AuditedControls
+from outlive.engine.controls import AuditedControls
 from outlive.engine.engine import Engine
 from outlive.engine.lookup import Asker
 from outlive.engine.process_registry import ProcessInfo, ProcessRegistry, Termination

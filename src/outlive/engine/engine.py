@@ -15,17 +15,15 @@ from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
 from outlive.core.needs import Amounts
 from outlive.core.process import Owner
-from outlive.engine.audited_controls import AuditedControls
 from outlive.engine.commands.policy_check import Policing
 from outlive.engine.commands.resolver import clean_environment
 from outlive.engine.commands.sandbox import Sandboxes
-from outlive.engine.controls import BulkControls, Controls
+from outlive.engine.controls import AuditedControls, BulkControls, Controls, Records
 from outlive.engine.disk_usage import DiskUsage
 from outlive.engine.files import OpenFiles
 from outlive.engine.health import DiskWatch, Health
 from outlive.engine.lookup import Lookup
-from outlive.engine.output_index import OutputIndex
-from outlive.engine.output_search import OutputSearch
+from outlive.engine.output_search import OutputIndex, OutputSearch
 from outlive.engine.processes.event_publisher import EventPublisher, Unread
 from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.engine.processes.places import Places
@@ -39,20 +37,18 @@ from outlive.engine.processes.process_table import (
 from outlive.engine.processes.question_watch import QuestionWatch
 from outlive.engine.processes.session_ends import SessionEnds
 from outlive.engine.queries import ConnectionProcesses, Queries
-from outlive.engine.records import Records
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.recovery.recovery import Recovery
 from outlive.engine.recovery.upkeep import Upkeep
 from outlive.engine.reports import Reports
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
-from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.names import CommandIds, NameHolders, StartNames
 from outlive.engine.starts.preparation import Preparation
 from outlive.engine.starts.standing_approvals import StandingApprovals
 from outlive.engine.starts.start_queue import StartQueue
 from outlive.engine.starts.starter import Starter
-from outlive.engine.starts.starts import Starts
+from outlive.engine.starts.starts import Grants, Starts
 from outlive.engine.starts.typed_lines import TypedLines
 from outlive.kernel.disk import Reserve, probe
 from outlive.placement.contract import Placement

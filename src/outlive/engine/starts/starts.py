@@ -4,17 +4,24 @@
 the other. What they ask: `Preparation` (may it be started, what does it resolve to, what bounds it),
 `approvals` (is a person asked), `start_queue` (is its group full, has a machine room for it), the backend;
 `StartOutcomes` takes over the backend's answer. Its names are `names`'.
+
+`Grants` are tokens of running commands, one mechanism for what a start asks for and for what the operator
+gives to all. The secret goes to the process with its other secrets: in memory, as a variable, in no words and
+no file. What is kept is the hash, with the process: the token counts while that runs, also for a server that
+is started anew, and in that process only. Nothing has to be revoked.
 """
 
 import asyncio
 import contextlib
 import functools
+import hmac
 import os
+import secrets
 import time
 
 from outlive.backends.contract import Backend
-from outlive.core.command import Command
-from outlive.core.errors import InvalidRequest, OutliveError, StartFailed
+from outlive.core.command import Command, Grant
+from outlive.core.errors import AccessDenied, InvalidRequest, OutliveError, StartFailed
 from outlive.core.identity import RANDOM_BYTES, ProcessId, id_to_bytes, is_process_id, new_process_id
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
@@ -23,19 +30,78 @@ from outlive.core.process import Owner, check_name
 from outlive.core.values import dataclass, field, replace
 from outlive.engine.health import DiskWatch
 from outlive.engine.processes.event_publisher import EventPublisher
-from outlive.engine.processes.output_redaction import Redaction, hide_error
-from outlive.engine.processes.process import Process
-from outlive.engine.processes.process_table import ProcessTable, StartOutcomes
+from outlive.engine.processes.output_redaction import TOKEN_NAME, Redaction, hide_error
+from outlive.engine.processes.process import Process, boot_time
+from outlive.engine.processes.process_table import LiveTable, ProcessTable, StartOutcomes
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.engine.semaphores import Semaphores
 from outlive.engine.settings import EngineSettings
 from outlive.engine.starts.approvals import StartApprovals
-from outlive.engine.starts.grants import Grants
 from outlive.engine.starts.names import StartNames
 from outlive.engine.starts.preparation import Preparation, new_record, new_spec
 from outlive.engine.starts.start_queue import StartQueue
+from outlive.policy.access import GRANTED_SCOPES, PREFIX, Scope, Token, WantedGrant, digest_of, parse_grant
 from outlive.protocols.keeper import encode_spec
 from outlive.store.queue_store import WaitingCommand
+
+_SECRET_BYTES = 32  # 256 bits
+
+
+class Grants:
+    """Gives tokens to commands, and finds them again. On the engine's loop only."""
+
+    def __init__(self, live: LiveTable, settings: EngineSettings) -> None:
+        """Take the live processes, and what every command gets that asks for nothing (`callbacks`)."""
+        self._live = live
+        self._to_all = settings.callbacks
+        self._default_backend = settings.options.backend
+
+    def give(self, command: Command, owner: Owner) -> Command:
+        """Return a command with the token that it gets, if it gets one.
+
+        Raises:
+            InvalidRequest: `grant` makes no sense, or the command runs elsewhere.
+            AccessDenied: `scope_missing`: more is asked for than the caller may do itself.
+        """
+        most = Scope.ADMIN if owner.is_admin else Scope.RUN
+        wanted = None if command.grant is None else parse_grant(command.grant)
+        is_here = (command.backend or self._default_backend) == LOCAL
+        if wanted is None:
+            if self._to_all is None or not is_here or TOKEN_NAME in command.env:
+                return command
+            wanted = WantedGrant(scope=min(self._to_all, most))
+        if not is_here:
+            text = "grant: a command in a container or on a node does not reach this server."
+            raise InvalidRequest("invalid_params", text)
+        if wanted.scope > most:
+            text = f"grant: the scope {wanted.scope.name.lower()!r} is more than the caller's own."
+            raise AccessDenied("scope_missing", text)
+        secret = PREFIX + secrets.token_urlsafe(_SECRET_BYTES)
+        expires = None
+        if wanted.duration_s is not None:
+            now = boot_time()
+            expires = replace(now, boottime_ns=now.boottime_ns + round(wanted.duration_s * 1e9))
+        grant = Grant(scope=wanted.scope.name.lower(), digest=digest_of(secret), expires=expires)
+        return replace(command, granted=grant, env_secrets={**command.env_secrets, TOKEN_NAME: secret})
+
+    def find(self, digest: str) -> Token | None:
+        """Return the token with that hash, if its process runs and its time is not up."""
+        for process in tuple(self._live.by_key.values()):
+            grant = process.identity_record.grant
+            if grant is None or process.status.is_ended or not hmac.compare_digest(grant.digest, digest):
+                continue
+            if grant.expires is not None and boot_time().boottime_ns >= grant.expires.boottime_ns:
+                return None
+            return Token(
+                name=f"run-{process.process_id}",
+                scope=GRANTED_SCOPES[grant.scope],
+                digest=grant.digest,
+                created_at=process.record.created_at,
+                process_id=process.process_id,
+                acts_for=process.principal,
+            )
+        return None
+
 
 # Each start on its way holds a shim and becomes a process that wants a core. More than a few for each core
 # are needed to keep it busy; beyond that they only take turns from all others: at 64 on two cores this server

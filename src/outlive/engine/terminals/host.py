@@ -43,8 +43,16 @@ from outlive.core.values import dataclass, field
 from outlive.engine.engine import Engine
 from outlive.engine.processes.process import Process, until
 from outlive.engine.terminals.directory import NewTerminal, Terminals
-from outlive.engine.terminals.execution import Execution, end_of, shell_state, waiting_of
-from outlive.engine.terminals.shells import Shell, distant_terminal_shell, find_terminal_shell, marking
+from outlive.engine.terminals.execution import (
+    Execution,
+    Shell,
+    distant_terminal_shell,
+    end_of,
+    find_terminal_shell,
+    marking,
+    shell_state,
+    waiting_of,
+)
 from outlive.engine.terminals.text_reader import read_text
 from outlive.operations.terminal_requests import typed_command
 from outlive.store.folder import WindowSize, note_size

@@ -1,6 +1,12 @@
 """The guardian: the small clean process that makes shims, and starts the supervisor again when it ends.
 
-It keeps no state. Where services are wanted it starts the server again, too (`server_starter`). It is a
+It keeps no state. Where services are wanted it starts the server again, too, when that was killed
+(`ServerStarter`, decision 195): by this very Python with the package that it belongs to, and in the keeper's
+environment. Nothing in the state folder decides what is executed, since a command may write there. The
+supervisor is told which process it is (`introduction`): a child of ours would count as living in a command's
+tree otherwise.
+
+`ShimMaker` executes the program (`native/shim`), which the guardian was given open. The guardian is a
 subreaper: it adopts commands whose shim died, and leaves a note of how each of them ended. Guardian and
 supervisor start each other again, each by a spawn (the supervisor is never forked). The guardian never
 touches a command or its output; shims and the supervisor do.
@@ -12,23 +18,26 @@ be executed; also later, if a shim's end shows that.
 """
 
 import contextlib
+import errno
 import math
 import os
 import select
 import signal
 import socket
+import sys
 import time
+from collections.abc import Callable
 
 from outlive.core.layout import Layout
 from outlive.keeper.common.spawn import (
+    LOCK_FLAG,
+    keeper_environment,
     restore_soft_limit,
     spawn_keeper,
     take_handed_lock,
     take_handed_program,
 )
 from outlive.keeper.common.standard_files import log, use_standard_files
-from outlive.keeper.guardian.server_starter import ServerStarter
-from outlive.keeper.guardian.shim_maker import ShimMaker
 from outlive.kernel import sockets
 from outlive.kernel.calls import become_subreaper, find_ended, set_dumpable, stopped_children
 from outlive.kernel.disk import Reserve
@@ -37,8 +46,182 @@ from outlive.kernel.files import write_whole
 from outlive.kernel.folder_identity import claim_folder
 from outlive.kernel.lock_proof import WatchedLock
 from outlive.kernel.locks import forget_retirement, holder_of, is_in_place, is_retired, take_lock
-from outlive.kernel.processes import stat_fields, wake
+from outlive.kernel.processes import start_ticks, stat_fields, wake
+from outlive.kernel.state_files import is_server_wanted
 from outlive.protocols.frames import ExitRecord, encode_exit
+
+# Ticks of a second without a server until one is started: a client or an operator may be about to do it, and
+# goes first.
+_NO_SERVER_TICKS = 2
+_FIRST_REST_S, _LONGEST_REST_S = 2.0, 60.0
+_SETTLED_S = 60.0  # a server that served so long is started at once after its end
+_TERMINAL = 4  # index in `stat_fields`: the controlling terminal, 0 without one
+_UMASK = 0o022  # of a server that no person's program has started; ours is for the keeper's own files
+
+
+class ServerStarter:
+    """Looks once a second."""
+
+    def __init__(self, layout: Layout, own: set[int]) -> None:
+        self._layout = layout
+        self._own = own
+        self._pid = 0
+        self._alone_ticks = 0
+        self._begun_at = self._next_at = 0.0
+        self._rest_s = _FIRST_REST_S
+        self.introduction = (
+            b""  # the packet that names the newest one to a supervisor; empty: none was started
+        )
+
+    def tick(self, now: float) -> bool:
+        """Start a server if one is due; return whether one was started."""
+        if not is_server_wanted(self._layout) or self._is_served():
+            self._alone_ticks = 0
+            return False
+        self._alone_ticks += 1
+        if self._alone_ticks < _NO_SERVER_TICKS or now < self._next_at:
+            return False
+        if now - self._begun_at > _SETTLED_S:
+            self._rest_s = _FIRST_REST_S
+        self._begun_at = now
+        self._next_at = now + self._rest_s
+        self._rest_s = min(_LONGEST_REST_S, self._rest_s * 2)
+        log("services are wanted and no server runs: starting one")
+        try:
+            self._start()
+        except OSError as error:  # no room for a process, or for its log; this may pass
+            log(f"no server can be started now: {error.strerror}")
+            return False
+        return True
+
+    def wake(self) -> None:
+        """Continue the server if a command has stopped it; one at a terminal was stopped by its user
+        (Ctrl-Z).
+        """
+        holder = holder_of(self._layout.server_lock)
+        if holder and (fields := stat_fields(holder)) and fields[_TERMINAL] == b"0":
+            wake(holder)
+
+    def _is_served(self) -> bool:
+        """Return whether a server serves, or the one that was started here has not ended yet: it may still be
+        about to.
+        """
+        is_starting = self._pid != 0 and self._pid in self._own
+        return is_starting or holder_of(self._layout.server_lock) is not None
+
+    def _start(self) -> None:
+        root = self._layout.root
+        # As `discovery.server` starts one for a client; `-P` keeps the working folder out of the module path.
+        argv = [sys.executable, "-P", "-m", "outlive", "serve", "--self-started", "--state-dir", root]
+        output = os.open(
+            self._layout.server_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
+        )
+        umask = os.umask(_UMASK)
+        try:
+            pid = os.posix_spawn(
+                argv[0],
+                argv,
+                keeper_environment(),
+                file_actions=[(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)],
+                setsid=True,
+                setsigmask=(),
+                # Ignored here, and a server's commands would inherit that.
+                setsigdef=(signal.SIGINT, signal.SIGHUP, signal.SIGPIPE),
+            )
+        finally:
+            os.umask(umask)
+            os.close(output)
+        self._pid = pid
+        self._own.add(pid)
+        self.introduction = b"server %d %d" % (pid, start_ticks(pid))
+
+
+SHIM_LINK = 3  # the descriptor that a shim's link to the supervisor has
+_PASSED_ON = ("OUTLIVE_FAILPOINT", "OUTLIVE_DEGRADE")
+# fork(2) fails with these when the limit of the user or of a control group is reached, or memory is
+# exhausted.
+_NO_ROOM = frozenset({errno.EAGAIN, errno.ENOMEM})
+
+
+class ShimMaker:
+    """Makes the guardian's shims; their pids go into `own`."""
+
+    def __init__(
+        self, state_dir: str, program: int, lock: int, own: set[int], *, log: Callable[[str], None]
+    ) -> None:
+        """Take the open program (`keeper.common.program`).
+
+        Shims serve the supervisor: the process with the record lock `lock`.
+        """
+        self._program = program
+        self._argv = ["outlive-shim", "shim", state_dir, LOCK_FLAG]
+        self._env = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+        self._lock = lock
+        self._own = own
+        self._spawned: set[int] = set()
+        self._log = log
+        self._logged = ""
+
+    def make(self, links: list[int]) -> str:
+        """Make a shim for each link, and close the links here.
+
+        Return why the program is of no use, "" if it is.
+
+        Without room for processes links end, and the supervisor asks again.
+        """
+        hit("guardian.fork")
+        trouble = ""
+        try:
+            for link in links:
+                self._spawn(link)
+            self._logged = ""
+        except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._log_once(f"no more shims for now: {error.strerror}")
+            else:
+                trouble = self._trouble(f"it cannot be executed: {error.strerror}")
+        for link in links:
+            os.close(link)
+        return trouble
+
+    def _spawn(self, link: int) -> None:
+        pid = os.posix_spawn(
+            f"/proc/self/fd/{self._program}",
+            self._argv,
+            self._env,
+            # The lock is the shim's standard input: a command's own input replaces it, so no command gets the
+            # lock's file.
+            file_actions=[(os.POSIX_SPAWN_DUP2, self._lock, 0), (os.POSIX_SPAWN_DUP2, link, SHIM_LINK)],
+            setsigmask=(),
+        )
+        self._spawned.add(pid)
+        self._own.add(pid)
+
+    def ended(self, child: os.waitid_result) -> str:
+        """Record the end of one of our children.
+
+        Return why the program is of no use, if this end shows that, else "".
+        """
+        if child.si_pid not in self._spawned:
+            return ""
+        self._spawned.discard(child.si_pid)
+        # A shim ends with 0 when it has nothing to hold, and ignores every signal that can be ignored. Any
+        # other end, except by SIGKILL (the out-of-memory killer, a user), means that the program does not
+        # work on this machine.
+        has_exited = child.si_code == os.CLD_EXITED
+        if child.si_status == (0 if has_exited else signal.SIGKILL):
+            return ""
+        return self._trouble(f"it ended with {'exit code' if has_exited else 'signal'} {child.si_status}")
+
+    def _trouble(self, reason: str) -> str:
+        self._log_once(f"the program of shims is of no use here: {reason}")
+        return reason
+
+    def _log_once(self, line: str) -> None:
+        if line != self._logged:
+            self._log(line)
+        self._logged = line
+
 
 _TICK_MS = 1000
 # Unanswered pings until the supervisor counts as hung. Ticks, not seconds: a suspended machine must not end

@@ -1,7 +1,8 @@
 """Control of one command's whole tree: which processes belong to it, pause, resume, signals: `TreeControl`.
 
-The walk and the signals themselves are in `common.tree`; when a tree is stopped for good is decided in
-`terminator`.
+A shim is a subreaper, so everything that its command ever started is below it, daemons included. Signals are
+repeated to a fixpoint. A pid is signalled only through a pidfd, and only after its ancestry was checked again
+with the pidfd open: a reused pid is never hit. When a tree is stopped for good is decided in `terminator`.
 """
 
 import contextlib
@@ -11,14 +12,15 @@ import time
 from collections.abc import Callable
 
 from outlive.core.values import dataclass
-from outlive.keeper.common import tree
 from outlive.keeper.supervisor.managed_process import ManagedProcess
 from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
 from outlive.kernel.processes import (
     DEAD,
+    STOPPED,
     carriers_of,
     descendants,
+    has_in_mask,
     is_dead,
     open_pidfd,
     start_ticks,
@@ -72,7 +74,7 @@ class TreeControl:
         roots, members = self.roots(process)
         if not members and not descendants(roots):
             return False
-        tree.freeze(roots, extra=members)
+        freeze(roots, extra=members)
         with contextlib.suppress(OSError):  # it is stopped all the same; only a successor would not know that
             self.reserve.fit(lambda: write_whole(f"{process.folder}/paused", b"sigstop\n"))
         process.phase = Phase.PAUSED
@@ -118,7 +120,7 @@ class TreeControl:
     def send(self, process: ManagedProcess, numbers: list[int]) -> bool:
         """Send signals to every process of the tree, once; False where nothing of it is found."""
         roots, members = self.roots(process)
-        return tree.send_all(roots, numbers, extra=members) > 0
+        return send_all(roots, numbers, extra=members) > 0
 
     def end_held_shim(self, process: ManagedProcess, *, after_s: float) -> None:
         """Kill a shim that was found stopped at every call for so long, although each call continues it, once
@@ -182,3 +184,80 @@ def _init_of(process: ManagedProcess) -> int:
 def _two_numbers(raw: bytes) -> tuple[int, int]:
     first, second = map(int, raw.split())
     return first, second
+
+
+_MAX_ROUNDS = 64  # walks: a tree that still forks after so many is one that forks as fast as it is stopped
+_EAGER_ROUNDS = 8  # the first walks, without a rest in between
+_ROUND_S = 0.0005  # of rest between the later ones
+
+
+def signal_one(pid: int, parents: set[int], number: int) -> bool:
+    """Signal `pid` if its parent is still one of `parents`.
+
+    Return whether it was alive and got the signal.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        # With the pidfd open the pid cannot be reused unnoticed: what /proc says now is about the process to
+        # be signalled.
+        fields = stat_fields(pid)
+        if not fields or fields[0] in DEAD or int(fields[1]) not in parents:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+    except OSError:
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def send_all(roots: list[int], numbers: list[int], *, extra: list[int] = []) -> int:  # noqa: B006 - never changed
+    """Send the signals to every process below `roots` once; return how many there are, zombies included.
+
+    `extra` are members themselves (an orphaned command whose parent is not a root).
+    """
+    members = [*extra, *descendants(roots + extra)]
+    parents = {*roots, *members}
+    for pid in members:
+        # The parent of an orphan is not in the tree: whichever process has adopted it is accepted.
+        allowed = parents | {int(fields[1])} if pid in extra and (fields := stat_fields(pid)) else parents
+        for number in numbers:
+            signal_one(pid, allowed, number)
+    return len(members)
+
+
+def freeze(roots: list[int], *, extra: list[int] = []) -> bool:  # noqa: B006 - never changed
+    """Stop (SIGSTOP) the tree to a fixpoint: until a walk finds no running process.
+
+    False if it never settles.
+    """
+    quiet = 0
+    for tried in range(_MAX_ROUNDS):
+        members = [*extra, *descendants(roots + extra)]
+        if not any(_may_run(pid) for pid in members):
+            quiet += 1
+            if quiet == 2:  # a single walk can miss a child that is just being forked
+                return True
+            continue
+        quiet = 0
+        if tried > _EAGER_ROUNDS:  # on a busy machine processes need a moment to take the signal
+            time.sleep(_ROUND_S)
+        send_all(roots, [signal.SIGSTOP], extra=extra)
+    return False
+
+
+def _may_run(pid: int) -> bool:
+    """Return whether a process may still execute its own code after SIGSTOP was sent to it.
+
+    A parent in vfork(2) waits uninterruptibly (state D) until its child executes or ends. If the child was
+    stopped first, the parent's SIGSTOP stays pending and the parent never shows state T, but it does not run
+    either.
+    """
+    fields = stat_fields(pid)
+    if not fields or fields[0] in DEAD | STOPPED:
+        return False
+    pending = (has_in_mask(pid, name, signal.SIGSTOP) for name in (b"SigPnd", b"ShdPnd"))
+    return fields[0] != b"D" or not any(pending)

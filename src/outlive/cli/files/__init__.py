@@ -1,1 +1,0 @@
-"""The verb that copies files between machines."""
