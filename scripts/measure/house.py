@@ -32,7 +32,7 @@ MEMBERS = ("output_lost", "lost_bytes")
 # Where the parts lie that are to become folders of their own below `extensions`: everything else is the core.
 EXTENSIONS: Mapping[str, tuple[str, ...]] = {
     "bridge": ("extensions/bridge/",),
-    "copying": ("cli/files/", "client/files/"),
+    "copying": ("cli/verbs/cp", "client/files/"),
     "docker": ("extensions/docker/",),
     "fleet": ("client/fleet.py", "extensions/fleet/"),
     "hosts": ("extensions/hosts/",),

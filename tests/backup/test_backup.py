@@ -2,6 +2,7 @@
 step.
 """
 
+import codecs
 import gzip
 import importlib
 import json
@@ -397,7 +398,9 @@ def test_another_user_gets_files_of_their_own(served: OutliveServer, tmp_path: P
         tempfile.mkdtemp(prefix="outlive-restored-")
     )  # not below this user's own folder: another one has to reach it
     os.chown(home, _NOBODY, _NOBODY)
-    importlib.import_module("outlive.kernel.calls")  # the other user may be unable to read this Python
+    # The other user may be unable to read this Python.
+    importlib.import_module("outlive.kernel.calls")
+    codecs.lookup("ascii")
     try:
         with file.open("rb") as source:
             child = os.fork()  # a program of its own would need a Python that the other user can read

@@ -46,7 +46,7 @@ _OURS = (
 )
 # What an interpreter reads when it starts, and modules when they are imported: a fork of a loaded process has
 # read it already.
-_READ_BY_IMPORTS = ("PYTHON", "LD_", "COVERAGE_", "OUTLIVE_DEGRADE", "OUTLIVE_KEEPER_")
+_READ_BY_IMPORTS = ("PYTHON", "LD_", "COVERAGE_", "OUTLIVE_DEGRADE", "OUTLIVE_KEEPER_", "OUTLIVE_FAILPOINT")
 
 
 def outlive_command() -> list[str]:
