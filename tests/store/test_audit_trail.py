@@ -194,6 +194,28 @@ def test_a_lost_note_is_told(tmp_path: Path) -> None:
     assert [entry.get("reason") for entry in trail.entries()][-2] == "note_forged"
 
 
+@pytest.mark.parametrize("name", ["head", "000000000001.jsonl"])
+@pytest.mark.parametrize("other", ["link", "cut link", "pipe"])
+def test_what_is_no_file_in_the_place_of_one_is_written_through_by_no_entry(
+    tmp_path: Path, name: str, other: str
+) -> None:
+    folder, foreign = tmp_path / "audit", tmp_path / "foreign"
+    trail = filled(folder)
+    path = folder / name
+    whole = path.read_bytes()
+    path.unlink()
+    foreign.write_bytes(whole[:-3] if other == "cut link" else whole)
+    before = foreign.read_bytes()
+    os.mkfifo(path) if other == "pipe" else path.symlink_to(foreign)
+    trail.append([{"what": "test", "mark": 10}])
+    trail.append([{"what": "test", "mark": 11}])
+    assert foreign.read_bytes() == before
+    assert not os.path.lexists(path) or (path.is_file() and not path.is_symlink())
+    assert b"\0" not in b"".join(trail.lines())
+    assert [json.loads(line).get("mark") for line in trail.lines()][-2:] == [10, 11]
+    assert not trail.verify().is_whole or name == "head"
+
+
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
     """Ten kills in the middle of appending: every acknowledged entry is there, and the chain fits."""
     acknowledged = 0

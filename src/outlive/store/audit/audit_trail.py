@@ -25,7 +25,7 @@ from typing import Any
 
 from outlive.core.documents import decode_json
 from outlive.core.values import dataclass, field, replace
-from outlive.kernel.files import open_place
+from outlive.kernel.files import open_place, set_aside
 from outlive.protocols.frames import decoded
 from outlive.store.audit.audit_chain import FIRST, AuditKey, ChainCheck, digest, make_line, read_line
 
@@ -121,7 +121,7 @@ class AuditTrail:
         """
         with contextlib.suppress(FileExistsError):  # never makedirs: the state folder may have been moved
             os.mkdir(self._folder, mode=0o700)
-        with self._locked(fcntl.LOCK_EX), self._open("head", os.O_RDWR | os.O_CREAT) as head_fd:
+        with self._locked(fcntl.LOCK_EX), self._open_head() as head_fd:
             key = AuditKey.read(self._key_file)
             noted = _read_head(head_fd)
             head, surprise = self._settle(noted, key)
@@ -309,9 +309,16 @@ class AuditTrail:
         except FileNotFoundError:
             return None
 
+    def _open_head(self) -> contextlib.AbstractContextManager[int]:
+        """Open the note. A link in its place, or in that of the newest file, would lead what is written into
+        another file.
+        """
+        for name in (*self._files()[-1:], "head"):
+            set_aside(f"{self._folder}/{name}")
+        return self._open("head", os.O_RDWR | os.O_CREAT)
+
     @contextlib.contextmanager
     def _open(self, name: str, flags: int) -> Iterator[int]:
-        # Through a link in its place an entry would be written into another file.
         path = f"{self._folder}/{name}"
         fd = open_place(path, flags) if flags & os.O_CREAT else os.open(path, flags | os.O_CLOEXEC)
         try:
