@@ -14,7 +14,7 @@ import pytest
 from outlive.core.command import Command
 from outlive.core.process import NOTHING, Observation
 from outlive.engine import Engine, Process
-from outlive.kernel import sockets
+from outlive.kernel import socket_tables
 from tests.engine.engines import ME, an_engine, run
 from tests.keeper.house import House
 from tests.support.processes import is_alive
@@ -118,6 +118,6 @@ async def test_many_are_looked_at_at_once_in_the_order_that_was_asked_for(engine
     assert len(third.ports) == 1
     assert third.memory_bytes > first.memory_bytes > 0
     # Where the kernel refuses to be asked, its files say the same.
-    assert await asyncio.to_thread(lambda: set(sockets._listed_ports(os.getpid()).values())) >= set(
+    assert await asyncio.to_thread(lambda: set(socket_tables._listed_ports(os.getpid()).values())) >= set(
         third.ports
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from outlive.kernel.sockets import Address, SocketTable, find_in_proc
+from outlive.kernel.socket_tables import Address, SocketTable, find_in_proc
 
 _KINDS = {
     "v4": (socket.AF_INET, "127.0.0.1", "127.0.0.1"),

@@ -49,8 +49,8 @@ class KeeperRequest:
     """
 
     number: int
-    message: Reply
-    payload: bytes | memoryview
+    message: Reply = field(repr=False)
+    payload: bytes | memoryview = field(repr=False)
     future: asyncio.Future[Reply]
     is_repeatable: bool
     settle: Settle | None

@@ -45,7 +45,7 @@ from outlive.kernel.processes import (
     terminal_of,
     this_boot,
 )
-from outlive.kernel.sockets import ListeningPorts
+from outlive.kernel.socket_tables import ListeningPorts
 from outlive.kernel.state_files import read_pid
 from outlive.protocols.frames import PidRecord
 

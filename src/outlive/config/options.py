@@ -154,15 +154,15 @@ def parse_cpus_bound(text: str) -> float | None:
 
 
 def parse_cpu_bound(text: str) -> int | None:
-    """Return whole seconds, rounded up, None for "off": as setrlimit(2) takes processor time."""
+    """Return whole seconds, as setrlimit(2) takes processor time, None for "off"."""
     seconds = parse_seconds_bound(text)
-    return None if seconds is None else math.ceil(seconds)
+    return None if seconds is None else round(seconds)
 
 
 def _whole_seconds(text: str) -> int:
-    if (seconds := parse_cpu_bound(text)) is None:
+    if (seconds := parse_seconds_bound(text)) is None:
         raise ValueError("what is not to be bounded is left out")
-    return seconds
+    return math.ceil(seconds)
 
 
 # Limits of a start, of the command line and of a project's file. Each takes a text, returns seconds, bytes or

@@ -108,8 +108,10 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def own_variables() -> tuple[str, ...]:
-    """Return how the variables of extensions begin that are for the server alone."""
-    return tuple(itertools.chain.from_iterable(one.variables for one in extensions()))
+    """Return how the variables of extensions begin that are for the server alone, also of those of ours that
+    were removed.
+    """
+    return tuple(itertools.chain.from_iterable(one.variables for one in (*OWN, *extensions())))
 
 
 def load(where: str) -> Any:  # noqa: ANN401 -- each kind of thing has a type of its own

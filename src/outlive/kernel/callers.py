@@ -24,7 +24,8 @@ import time
 from collections.abc import Callable, Collection
 
 from outlive.kernel.processes import has_exited, read_proc, sockets_of, start_ticks, status_number
-from outlive.kernel.sockets import other_end, peer_of, peer_pidfd
+from outlive.kernel.socket_tables import other_end
+from outlive.kernel.sockets import peer_of, peer_pidfd
 
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")  # the unit of start times in /proc/PID/stat
 _BESIDE_TICKS = _TICKS_A_SECOND // 2  # half a second, see `AcceptTurns`

@@ -20,7 +20,7 @@ from outlive.core.layout import Layout
 from outlive.core.mounts import PathIdentity, is_within
 from outlive.core.values import dataclass, replace
 from outlive.kernel.processes import command_line, status_number
-from outlive.kernel.sockets import bound_paths
+from outlive.kernel.socket_tables import bound_paths
 
 _LAYOUT = Layout("")
 _SOCKETS = tuple(map(os.fsencode, (_LAYOUT.keeper_socket, _LAYOUT.guardian_socket, _LAYOUT.server_socket)))

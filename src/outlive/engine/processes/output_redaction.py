@@ -75,7 +75,7 @@ def check_secrets(
 class Secrets:
     """Values by process id, also of processes that have ended: hiding them in output needs them then, too."""
 
-    _values: dict[str, dict[str, str]] = field(default_factory=dict, init=False)
+    _values: dict[str, dict[str, str]] = field(default_factory=dict, init=False, repr=False)
     _bytes: int = field(default=0, init=False)
 
     def of(self, process_id: str) -> Mapping[str, str]:

@@ -117,7 +117,7 @@ class ManagedProcess:
     streams: list[Stream] = field(default_factory=list)
     fds: dict[str, int] = field(default_factory=dict)
     lent: list[int] = field(default_factory=list)
-    secrets: bytes | None = None
+    secrets: bytes | None = field(default=None, repr=False)
     idx: int = -1
     idx_released: int = 0
     run_stream: int = -1

@@ -36,7 +36,7 @@ from outlive.engine.semaphores import Semaphores
 from outlive.kernel.callers import AcceptTurns, Ancestry, Confinement, Descent, PeerProcess
 from outlive.kernel.locks import holder_of
 from outlive.kernel.processes import all_pids, environment_of, sockets_of, start_ticks, stat_fields, this_boot
-from outlive.kernel.sockets import Address, SocketOwner, SocketTable
+from outlive.kernel.socket_tables import Address, SocketOwner, SocketTable
 from outlive.kernel.state_files import read_pid
 
 _EACH_TURN = 2000  # descriptors, 4 us each: most searches end in the turn in which they begin

@@ -21,7 +21,7 @@ from outlive.core.values import dataclass
 from outlive.engine import Engine, OutputChunk, Process
 from outlive.engine.processes.process import until
 from outlive.frontends.mcp.tools.calls import Caller, Progress
-from outlive.kernel.sockets import is_listening
+from outlive.kernel.socket_tables import is_listening
 from outlive.protocols.mcp.arguments import WaitFor
 from outlive.protocols.mcp.hosts import NO_LIMIT_S, host_of
 from outlive.protocols.output.error_lines import error_spans
