@@ -452,8 +452,9 @@ class Relay:
             self._say(f"outlive: {envelope.message.method or 'a response'} was not passed on: {error}")
 
     def _post(self, envelope: Envelope) -> None:
+        connection = self._server.connect()  # first: another thread may renew the session meanwhile
         shown = [*envelope.headers(self._handshake.session), *self._project.headers()]
-        answer, _ = ask(self._server.connect(), envelope.body, shown)
+        answer, _ = ask(connection, envelope.body, shown)
         if answer.status >= 400:
             self._say(
                 f"outlive: {envelope.message.method or 'a response'} was refused (HTTP {answer.status})"
