@@ -160,7 +160,8 @@ class ShimMaker:
         self._own = own
         self._spawned: set[int] = set()
         self._log = log
-        self._logged = ""
+        self._lacks_room = False
+        self._useless = ""  # why the program is, as it was logged
 
     def make(self, links: list[int]) -> str:
         """Make a shim for each link, and close the links here.
@@ -174,10 +175,12 @@ class ShimMaker:
         try:
             for link in links:
                 self._spawn(link)
-            self._logged = ""
+            self._lacks_room = False
         except OSError as error:
             if error.errno in _NO_ROOM:
-                self._log_once(f"no more shims for now: {error.strerror}")
+                if not self._lacks_room:
+                    self._log(f"no more shims for now: {error.strerror}")
+                self._lacks_room = True
             else:
                 trouble = self._trouble(f"it cannot be executed: {error.strerror}")
         for link in links:
@@ -214,13 +217,11 @@ class ShimMaker:
         return self._trouble(f"it ended with {'exit code' if has_exited else 'signal'} {child.si_status}")
 
     def _trouble(self, reason: str) -> str:
-        self._log_once(f"the program of shims is of no use here: {reason}")
+        # Once: a shim that was begun shows nothing yet, since the program is of no use only by its end.
+        if reason != self._useless:
+            self._log(f"the program of shims is of no use here: {reason}")
+        self._useless = reason
         return reason
-
-    def _log_once(self, line: str) -> None:
-        if line != self._logged:
-            self._log(line)
-        self._logged = line
 
 
 _TICK_MS = 1000
