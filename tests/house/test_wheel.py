@@ -300,7 +300,7 @@ def test_the_installed_extensions_work(installed: Path, clean_env: dict[str, str
     project.mkdir()
     (project / "Procfile").write_text("web: sleep 60\n")
     for host in HOSTS:
-        _run(installed, "install", host, env=clean_env)
+        _run(installed, "install", host, env=clean_env, cwd=project)
     ports = [f"--{door}-port=0" for door in ("jsonrpc", "mcp", "rest", "bridge")]
     words = [str(installed), "serve", "--print-json", *ports]
     environ = clean_env | {"USE_DOCKER": "True", "OUTLIVE_DOCKER_IMAGE": "debian:12"}
