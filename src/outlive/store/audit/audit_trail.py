@@ -147,14 +147,14 @@ class AuditTrail:
 
     def sync(self) -> None:
         """Have the newest file and the note reach the disk (fdatasync(2))."""
-        names = self._files()
+        names = _files(self._folder)
         for name in [*names[-1:], "head"]:
             with contextlib.suppress(FileNotFoundError), self._open(name, os.O_RDONLY) as fd:
                 os.fdatasync(fd)
 
     def lines(self) -> Iterator[bytes]:
         """Yield all complete lines, oldest first."""
-        for name in self._files():
+        for name in _files(self._folder):
             yield from _whole_lines(f"{self._folder}/{name}")
 
     def entries(self) -> Iterator[dict[str, Any]]:
@@ -182,7 +182,7 @@ class AuditTrail:
                 check.watch(number, wanted)
             if known is not None and (head is None or known[0] != head.n):
                 check.watch(*known)
-            files = self._files()
+            files = _files(self._folder)
             for line in self.lines():
                 check.feed(line)
             torn = _torn_bytes(f"{self._folder}/{files[-1]}") if files else 0
@@ -206,7 +206,7 @@ class AuditTrail:
 
     def _settle(self, head: _Head | None, key: AuditKey | None) -> tuple[_Head, dict[str, object] | None]:
         """Return where to go on, and an entry about changes that were not noted; None when there are none."""
-        files = self._files()
+        files = _files(self._folder)
         if head is None:
             return self._found_head(files)
         size = _size(f"{self._folder}/{head.file}") if head.file else 0
@@ -285,7 +285,7 @@ class AuditTrail:
             except OSError:
                 os.ftruncate(fd, head.size)
                 raise
-        files = self._files()
+        files = _files(self._folder)
         is_full = len(files) > self._max_files
         first = int(files[-self._max_files].removesuffix(_SUFFIX)) if is_full else head.first
         head = _Head(number, prev, head.file, size, first)
@@ -294,13 +294,6 @@ class AuditTrail:
         for name in files[: -self._max_files] if is_full else ():
             os.unlink(f"{self._folder}/{name}")
         return head, entries[len(lines) :]
-
-    def _files(self) -> list[str]:
-        try:
-            names = os.listdir(self._folder)
-        except FileNotFoundError:
-            return []
-        return sorted(name for name in names if name.endswith(_SUFFIX) and name[: -len(_SUFFIX)].isdecimal())
 
     def _noted_head(self) -> _Head | None:
         try:
@@ -313,7 +306,7 @@ class AuditTrail:
         """Open the note. A link in its place, or in that of the newest file, would lead what is written into
         another file.
         """
-        for name in (*self._files()[-1:], "head"):
+        for name in (*_files(self._folder)[-1:], "head"):
             set_aside(f"{self._folder}/{name}")
         return self._open("head", os.O_RDWR | os.O_CREAT)
 
