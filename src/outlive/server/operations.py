@@ -14,7 +14,7 @@ import msgspec
 from outlive.core.process import Owner
 from outlive.core.terminal import ENGINE
 from outlive.engine import Engine
-from outlive.engine.terminals import NewTerminal, Terminals
+from outlive.engine.terminals import NewTerminal, Terminals, terminals_of
 from outlive.operations import terminal_requests
 from outlive.operations.reports import REPORTS
 from outlive.operations.terminal_requests import executed_view, terminal_view, text_view, typed_keys
@@ -133,6 +133,11 @@ class Operations:
         self._engine = engine
         self.terminals = terminals
         self._added: dict[str, Carrier] = {}
+
+    @classmethod
+    def of(cls, engine: Engine, *, wait_s: float) -> "Operations":
+        """Return the operations of an engine with its own terminals alone."""
+        return cls(engine, TerminalCalls(terminals_of(engine), wait_s=wait_s))
 
     def add(self, carriers: Mapping[str, Carrier]) -> None:
         """Have an extension's operations carried out; before the first is asked for."""

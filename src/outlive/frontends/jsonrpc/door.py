@@ -9,7 +9,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from outlive.config import Settings
 from outlive.core.errors import InvalidRequest
 from outlive.engine import Engine
-from outlive.engine.terminals import terminals_of
 from outlive.frontends.jsonrpc.connection import Connection
 from outlive.frontends.jsonrpc.context import Observe
 from outlive.frontends.jsonrpc.sessions import Sessions
@@ -19,7 +18,7 @@ from outlive.protocols.jsonrpc.requests import Resumption
 from outlive.server.access.guard import access_of
 from outlive.server.http.websocket_io import open_outbox
 from outlive.server.limiters import Take
-from outlive.server.operations import Operations, TerminalCalls
+from outlive.server.operations import Operations
 
 PATH = "/ws/mcp"  # promise S0.1
 # A page that offers its token as a subprotocol has to be answered with another one (WHATWG, "WebSockets";
@@ -55,9 +54,7 @@ class JsonRpcFrontend:
         """
         self._observe = observe
         self._take = take
-        self._operations = operations or Operations(
-            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
-        )
+        self._operations = operations or Operations.of(engine, wait_s=settings.wait_s)
         self._engine = engine
         self._settings = settings
         self._heads = FrameHeads()

@@ -18,7 +18,6 @@ from starlette.websockets import WebSocketClose
 from outlive import __version__
 from outlive.config import Settings
 from outlive.engine import Engine
-from outlive.engine.terminals import terminals_of
 from outlive.frontends.rest import documents, files, processes
 from outlive.frontends.rest.files import upload
 from outlive.frontends.rest.follow import EVENTS, follow, follow_socket
@@ -38,7 +37,7 @@ from outlive.policy.access import Scope
 from outlive.protocols.rest import answers
 from outlive.protocols.rest.requests import OfTerminal
 from outlive.server.http.boundary import ErrorBoundary
-from outlive.server.operations import Operations, TerminalCalls
+from outlive.server.operations import Operations
 
 # A page that loads nothing: whatever is smuggled into a text stays a text.
 _PAGE_HEADERS = {
@@ -201,9 +200,7 @@ class RestService:
 
     def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         """Serve the processes of `engine`, and what `operations` carries out (else the engine's own)."""
-        operations = operations or Operations(
-            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
-        )
+        operations = operations or Operations.of(engine, wait_s=settings.wait_s)
         self._context = RestContext(
             engine=engine, terminals=operations.terminals, operations=operations, settings=settings
         )

@@ -21,7 +21,6 @@ from outlive.core.errors import InvalidState, OutliveError
 from outlive.core.identity import RANDOM_BYTES, ProcessId, new_process_id
 from outlive.core.values import dataclass, field
 from outlive.engine import Asker, Engine, Process
-from outlive.engine.terminals import terminals_of
 from outlive.frontends.mcp.tools.calls import (
     Caller,
     CallStatus,
@@ -35,7 +34,7 @@ from outlive.frontends.mcp.tools.waits import patience_of, until_complete
 from outlive.operations.start import RunOptions
 from outlive.protocols.mcp.arguments import ToolOptions
 from outlive.protocols.mcp.texts import error_text, status_call
-from outlive.server.operations import Operations, TerminalCalls
+from outlive.server.operations import Operations
 from outlive.server.shown_output import ShownOutput, shown_output
 
 _logger = logging.getLogger(__name__)
@@ -61,9 +60,7 @@ class Runner:
     def __init__(self, engine: Engine, settings: Settings, operations: Operations | None = None) -> None:
         self.engine = engine
         self.settings = settings
-        self.operations = operations or Operations(
-            engine, TerminalCalls(terminals_of(engine), wait_s=settings.wait_s)
-        )
+        self.operations = operations or Operations.of(engine, wait_s=settings.wait_s)
         self.memory = SessionMemory()
         self._endings: set[asyncio.Task[None]] = set()
         self._is_let_go = False
