@@ -16,7 +16,7 @@ import pytest
 
 import outlive.keeper
 from outlive.core.identity import ProcessId, id_to_bytes
-from outlive.discovery.runner_build import runner_sources
+from outlive.discovery.runner_build import LIBRARY_SOURCES, runner_sources
 from outlive.protocols.keeper import CauseCode
 from tests.extensions.docker.contained.house import ContainedHouse
 from tests.keeper.client import KeeperRefused, until
@@ -29,8 +29,8 @@ _NOT_CONTAINED = ("shim.", "orphan.", "guardian.", "start.given", "relay.", "ide
 _FOUND = sorted(
     {
         name
-        for path in (*_SOURCE.rglob("*.py"), *runner_sources())
-        for name in re.findall(r'hit\("([a-z_.]+)"\)', path.read_text())
+        for path in (*_SOURCE.rglob("*.py"), *runner_sources(), *LIBRARY_SOURCES)
+        for name in re.findall(r'hit\((?:flow, )?"([a-z_.]+)"\)', path.read_text())
     }
 )
 # identity.*: met by copies of a folder only (tests/keeper/test_folder_identity.py kills there).

@@ -20,6 +20,7 @@ ROOMS = {
     "shim": {"shim", "common"},
     "runner": {"runner", "common"},
     "filter": {"filter", "common"},
+    "flow": {"flow"},
 }
 _FILES = sorted(NATIVE.rglob("*.[ch]"))
 _INCLUDED = re.compile(r'^#include "(.+)"$', re.MULTILINE)

@@ -2,6 +2,7 @@
 is full.
 """
 
+import ctypes
 import fcntl
 import os
 import random
@@ -17,8 +18,8 @@ from outlive.core.spec import Spec
 from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.keeper.supervisor.output import pump
-from outlive.keeper.supervisor.output.pump import BIG_PIPE_BYTES, Pump, fill_relay
+from outlive.keeper.supervisor.output.flow import FlowLibrary
+from outlive.keeper.supervisor.output.pump import BIG_PIPE_BYTES, Pump
 from outlive.kernel.calls import unread_bytes
 from outlive.kernel.disk import Reserve
 from outlive.protocols.frames import decode_idx
@@ -179,14 +180,17 @@ def test_a_full_disk_in_full_flow_loses_nothing(tmp_path: Path, block: Path, gat
 class _Piped:
     """A pump, a stream from a real pipe, and a relay that holds what an earlier supervisor has left there."""
 
-    def __init__(self, folder: Path, left: bytes, more: bytes) -> None:
+    def __init__(self, folder: Path, left: bytes, more: bytes, *, program: Path) -> None:
         self.errors: list[str] = []
         self.ended: list[ManagedProcess] = []
         self.loop = Loop(self.errors.append)
+        with program.open("rb") as file:
+            self.flow = FlowLibrary(file.fileno())
         self.pump = Pump(
             self.loop,
             Doorbells(self.loop),
             Reserve(str(folder)),
+            self.flow,
             ended=self.ended.append,
             over_limit=lambda _stream: None,
         )
@@ -200,8 +204,7 @@ class _Piped:
         self.kept.fds = dict(zip("rw", relay, strict=True))
         self.stream = Stream(self.kept, 0, source=source, log=log, relay=relay[1])
         self.kept.streams = [self.stream]
-        os.write(self.end, left)
-        assert fill_relay(self.stream) == len(left), "it is enough for a relay"
+        os.write(relay[1], left)
         os.write(self.end, more)
         self._log = folder / "out"
 
@@ -230,20 +233,11 @@ def _big_pipe() -> tuple[int, int]:
 _LEFT, _MORE = _BLOCK[:300_000], _BLOCK[300_000:300_100]
 
 
-def _splice_little(
-    source: int, target: int, count: int, offset_src: int | None, offset_dst: int | None, flags: int
-) -> int:
-    return os.splice(source, target, min(count, 50_000), offset_src, offset_dst, flags)
-
-
-@pytest.fixture(name="piped", params=["at-once", "little-by-little"])
-def _piped(
-    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[_Piped]:
+@pytest.fixture(name="piped", params=[1 << 20, 50_000], ids=["at-once", "little-by-little"])
+def _piped(tmp_path: Path, request: pytest.FixtureRequest, hooked: Path) -> Iterator[_Piped]:
     """A log takes all that is there, or less: a file system may, one that is full does."""
-    if request.param == "little-by-little":
-        monkeypatch.setattr(pump, "_splice", _splice_little)
-    piped = _Piped(tmp_path, _LEFT, _MORE)
+    piped = _Piped(tmp_path, _LEFT, _MORE, program=hooked)
+    piped.flow.library.set_hooks(None, ctypes.c_size_t(request.param))
     yield piped
     piped.close()
 

@@ -13,12 +13,12 @@ import pytest
 
 from outlive.core.identity import id_to_bytes
 from outlive.discovery.keeper import ensure_keeper
-from outlive.keeper.common.spawn import keeper_argv, keeper_environment
+from outlive.keeper.common.spawn import PROGRAM_FLAG, keeper_argv, keeper_environment
 from outlive.kernel.files import is_written
 from outlive.kernel.state_files import read_end
 from outlive.protocols.keeper import Flags, Phase, encode_spec
 from tests.keeper.client import KeeperGone, until
-from tests.keeper.house import House, is_paused, sh
+from tests.keeper.house import House, is_paused, sh, shim_program
 from tests.support.processes import Gate, end, is_alive, stat
 
 pytestmark = pytest.mark.thorough
@@ -113,13 +113,15 @@ def test_one_that_hangs_before_it_has_met_its_guardian_is_replaced(
     os.kill(hung, signal.SIGSTOP)
     end(guardian)
     root = str(house.state_dir)
-    subprocess.run(
-        keeper_argv("guardian", root, "--first"),
-        env=keeper_environment(),
-        stdin=subprocess.DEVNULL,
-        timeout=30,
-        check=True,
-    )
+    with open(shim_program(), "rb") as program:
+        subprocess.run(
+            keeper_argv("guardian", root, "--first", f"{PROGRAM_FLAG}{program.fileno()}"),
+            env=keeper_environment(),
+            pass_fds=(program.fileno(),),
+            stdin=subprocess.DEVNULL,
+            timeout=30,
+            check=True,
+        )
     until(lambda: not is_alive(hung), "the end of the hung supervisor")
     house.wait_redundant()
     assert house.supervisor() != hung

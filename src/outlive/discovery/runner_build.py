@@ -22,13 +22,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from outlive.core.errors import StartFailed
+from outlive.core.layout import LIBRARY_MARK, LIBRARY_TRAILER
 
 MACHINES = ("x86_64", "aarch64")  # wheels and containers have a program for these
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
 # Static, because a container's image may hold another C library, or none. Without a build id, the same
 # sources give the same bytes.
 _LINK_FLAGS = ("-static", "-s", "-Wl,--build-id=none")
+# Of the library that the supervisor loads, which lies behind the program in the same file. It is linked with
+# no C library, so that the one that Python runs on serves it.
+LIBRARY_FLAGS = ("-O2", "-fPIC", "-fvisibility=hidden", "-fno-stack-protector")
+_LIBRARY_LINK_FLAGS = ("-shared", "-nostdlib", "-s", "-Wl,--build-id=none")
 _SOURCES = Path(__file__).parents[1] / "native"
+LIBRARY_SOURCES = (_SOURCES / "flow" / "flow.c", _SOURCES / "flow" / "move.c")
 _BIN = _SOURCES / "bin"  # where a wheel has its programs
 # a full machine needs minutes, zig more for its first C library; a compiler that takes longer hangs
 _COMPILE_S = 600.0
@@ -51,8 +57,8 @@ def is_possible(machine: str) -> bool:
 
 
 def runner_sources() -> list[Path]:
-    """Return the C files, in a fixed order; `main.c` lies in the root of the tree, beside the rooms."""
-    return sorted(_SOURCES.rglob("*.c"))
+    """Return the program's C files, in a fixed order; `main.c` lies beside the rooms."""
+    return sorted(path for path in _SOURCES.rglob("*.c") if path not in LIBRARY_SOURCES)
 
 
 def present_runner(machine: str, spare: Path) -> Path | None:
@@ -120,32 +126,54 @@ def compile_runner(machine: str, target: Path, *, compiler: Sequence[str] = ()) 
     """
     said = ""
     tried = []
-    sources = [str(path) for path in runner_sources()]
     choices = [tuple(compiler)] if compiler else list(_compilers(machine))
     for called in choices:
         tried.append(os.path.basename(called[0]))
-        words = [*called, *RUNNER_FLAGS, *_LINK_FLAGS, "-o", str(target), *sources]
         try:
-            done = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_COMPILE_S,
-                check=False,
-            )
+            _compile(called, target)
+        except subprocess.CalledProcessError as error:
+            said = (error.stderr.strip().splitlines() or [f"exit code {error.returncode}"])[-1]
         except (OSError, subprocess.TimeoutExpired) as error:
             said = str(error)
-            continue
-        if done.returncode == 0:
+        else:
             return
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
     if not tried:
         raise _unavailable(f"There is no C compiler that makes outlive's program for {machine}.")
     raise _unavailable(
         f"Outlive's program for {machine} cannot be compiled ({', '.join(tried)}): {said[:200]}"
     )
+
+
+def _compile(compiler: Sequence[str], target: Path) -> None:
+    """Make the program, and put the library behind it.
+
+    Raises:
+        OSError, subprocess.SubprocessError: The compiler cannot, or says why it does not.
+    """
+    library, compiled = f"{target}.so", [f"{target}.{source.name}.o" for source in LIBRARY_SOURCES]
+    for words in (
+        (*RUNNER_FLAGS, *_LINK_FLAGS, "-o", str(target), *map(str, runner_sources())),
+        # In two steps: zig has no headers where no C library is linked.
+        *(
+            (*RUNNER_FLAGS, *LIBRARY_FLAGS, "-c", "-o", made, str(source))
+            for made, source in zip(compiled, LIBRARY_SOURCES, strict=True)
+        ),
+        (*_LIBRARY_LINK_FLAGS, "-o", library, *compiled),
+    ):
+        subprocess.run(
+            (*compiler, *words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMPILE_S,
+            check=True,
+        )
+    content = Path(library).read_bytes()
+    with target.open("ab") as file:
+        file.write(content + LIBRARY_TRAILER.pack(LIBRARY_MARK, len(content)))
+    for made in (library, *compiled):
+        os.unlink(made)
 
 
 def has_compiler() -> bool:
@@ -177,7 +205,9 @@ def _compilers(machine: str) -> Iterator[tuple[str, ...]]:
 
 
 def _hash_of_sources() -> str:
-    digest = hashlib.sha256(" ".join((*RUNNER_FLAGS, *_LINK_FLAGS)).encode())
+    digest = hashlib.sha256(
+        " ".join((*RUNNER_FLAGS, *_LINK_FLAGS, *LIBRARY_FLAGS, *_LIBRARY_LINK_FLAGS)).encode()
+    )
     for path in sorted(_SOURCES.rglob("*.[ch]")):
         name = path.relative_to(_SOURCES).as_posix()
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")

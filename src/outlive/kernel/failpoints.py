@@ -9,7 +9,7 @@ import os
 import signal
 
 # The name of the armed failpoint, and the token file.
-armed, _, _TOKEN = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
+armed, _, token = os.environ.get("OUTLIVE_FAILPOINT", "").partition("@")
 
 
 def hit(name: str) -> None:
@@ -17,7 +17,7 @@ def hit(name: str) -> None:
     if name != armed:
         return
     try:
-        os.unlink(_TOKEN)
+        os.unlink(token)
     except FileNotFoundError:
         return
     os.kill(os.getpid(), signal.SIGKILL)

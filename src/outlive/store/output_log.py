@@ -111,7 +111,7 @@ _IDX = len(STREAM_FILES)  # the index's position in the list of descriptors
 _FILES = (*STREAM_FILES, "idx")
 _CLOSED = -1
 _ALL_CLOSED = [_CLOSED] * len(_FILES)
-_RUN_NS = 100_000_000  # the longest run that one index record stands for (`keeper.supervisor.output.pump`)
+_RUN_NS = 100_000_000  # the longest run that one index record stands for (`native/flow`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

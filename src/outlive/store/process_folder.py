@@ -30,7 +30,7 @@ from outlive.protocols.frames import (
 
 Punch = Callable[[int, int, int], None]  # descriptor, offset, length: releases a range of a file
 _CLOSED = -1
-_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`keeper.supervisor.output.pump`)
+_RUN_NS = 100_000_000  # the longest run that one idx record stands for (`native/flow`)
 _PAGE = 4096
 _STEP_BYTES = 8 << 20  # punch seldom
 

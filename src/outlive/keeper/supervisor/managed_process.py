@@ -48,7 +48,8 @@ class Stream:
     """One output stream: where its bytes come from, and how many the log holds (`offset`).
 
     `source` is read (a pipe, or a pty master), `log` is written; `relay` is the write end of a pipe between
-    them. Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr.
+    them. Where `log` is -1 it is opened with the first bytes: most commands write nothing to stderr. `number`
+    is its number in `output.flow`, -1 until it is moved.
     """
 
     process: "ManagedProcess"
@@ -61,10 +62,8 @@ class Stream:
     may_be_relayed: bool = field(init=False)  # no relay was offered to it yet
     is_open: bool = field(default=True, init=False)
     is_stalled: bool = field(default=False, init=False)  # the disk is full, and another attempt is due
-    is_big: bool = field(default=False, init=False)
-    short_reads: int = field(default=0, init=False)
-    last_ns: int = field(default=0, init=False)
-    empty_turns: int = field(default=0, init=False)
+    is_watched: bool = field(default=False, init=False)
+    number: int = field(default=-1, init=False)
 
     def __post_init__(self) -> None:
         """Know whether it is a terminal's: only a pipe gets a relay later."""
@@ -120,8 +119,6 @@ class ManagedProcess:
     secrets: bytes | None = field(default=None, repr=False)
     idx: int = -1
     idx_released: int = 0
-    run_stream: int = -1
-    run_ns: int = 0
     released: list[int] = field(init=False)
     inputs: list[tuple[memoryview, Answer]] = field(default_factory=list)
     typed_bytes: int = 0

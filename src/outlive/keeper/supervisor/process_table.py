@@ -213,9 +213,7 @@ class ManagedProcesses:
         self.inputs.abandon(process)
         self.touch(process)
         assert self.pump is not None
-        for stream in process.streams:
-            if stream.is_open:  # the rest of its output is not wanted
-                self.pump.hold(stream)
+        self.pump.forget(process)
         for fd in process.fds.values():
             self.loop.unwatch(fd)
             os.close(fd)

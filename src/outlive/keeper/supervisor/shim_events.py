@@ -14,7 +14,6 @@ from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, ShimLink
-from outlive.keeper.supervisor.output.pump import use_relay
 from outlive.keeper.supervisor.starts.container_links import take_birth
 from outlive.keeper.supervisor.starts.launcher import failed_start
 from outlive.kernel import sockets
@@ -54,7 +53,8 @@ class ShimEvents:
                 case ["empty"]:
                     self.endings.emptied(process)
                 case ["kept", "rw"]:
-                    use_relay(process)
+                    assert self.endings.pump is not None
+                    self.endings.pump.use_relay(process)
                 case ["born", letters] if shim.is_inside and not process.pid:
                     held = dict(zip(letters, fds, strict=True))
                     fds = []  # they are kept, the others are closed

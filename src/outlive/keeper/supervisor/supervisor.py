@@ -28,6 +28,7 @@ from outlive.keeper.supervisor.lifecycle import Lifecycle
 from outlive.keeper.supervisor.lock_challenge import LockChallenge
 from outlive.keeper.supervisor.loop import Loop, places_of, reason_of
 from outlive.keeper.supervisor.managed_process import ManagedProcess
+from outlive.keeper.supervisor.output.flow import FlowLibrary
 from outlive.keeper.supervisor.output.limits import OutputLimits
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
@@ -146,13 +147,22 @@ class Supervisor:
         )
         self._endings = endings = ExitHandler(loop, trees, reserve, touch=bells.touch, forget=self._forget)
         limits = OutputLimits(touch=bells.touch, stop=self._stop_over_limit)
-        pump = Pump(loop, bells, reserve, ended=endings.stream_ended, over_limit=limits.check)
+        pump = Pump(
+            loop,
+            bells,
+            reserve,
+            FlowLibrary(home.program),
+            ended=endings.stream_ended,
+            over_limit=limits.check,
+        )
         endings.pump = limits.pump = table.pump = pump
         self._guardian = GuardianLink(loop, layout, log=log, connected=self._fill, home=home)
         self._pool = ShimPool(loop, self._guardian, available=self._dispatch)
         table.pool = self._pool
         challenge = LockChallenge(loop, lock, is_ours=self._is_ours, log=log)
-        containers = ContainerLinks(loop, layout, self._pool, challenge=challenge, failed=self._start_failed)
+        containers = ContainerLinks(
+            loop, layout, self._pool, pump, challenge=challenge, failed=self._start_failed
+        )
         self._prepared = prepared = PreparedFolders(loop, layout)
         self._starts = Launcher(
             root=layout.root,
@@ -200,7 +210,6 @@ class Supervisor:
             lend=requests.lend,
             dropped=passed_stdin.forget,
         )
-        loop.after_turns(pump.rest)
         # What lives is taken over a slice in each turn of the loop.
         recovery = Takeover(
             loop,

@@ -103,8 +103,8 @@ class Orphans:
             return
         process.is_orphan = False
         assert self.endings.pump is not None
+        self.endings.pump.forget(process)
         for stream in process.streams:
-            self.endings.pump.hold(stream)
             stream.close_log()
         for letter in list(process.fds):
             process.close_fd(letter)

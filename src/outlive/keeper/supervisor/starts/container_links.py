@@ -40,17 +40,18 @@ _PATIENCE_S = 10.0  # for a runner whose backlog is full: there are many starts,
 class ContainerLinks:
     """Connects to the runners of containers. `failed` is called for a start that no runner accepts.
 
-    `pool` watches the links, as it does for all shims.
+    `pool` watches the links, as it does for all shims; `pump` moves what the pipes bring.
     """
 
     loop: Loop
     layout: Layout
     pool: ShimPool
+    pump: Pump
     challenge: LockChallenge
     failed: Callable[[ManagedProcess, int, str], None]
 
-    def start(self, process: ManagedProcess, pump: Pump) -> None:
-        """Give a command to the runner of its container; `pump` moves what its pipes bring."""
+    def start(self, process: ManagedProcess) -> None:
+        """Give a command to the runner of its container."""
         if (lost := lost_of(process)) is not None:
             self._give_up(process, errno.EBADF, lost)
             return
@@ -61,7 +62,7 @@ class ContainerLinks:
             return
         for stream in process.streams:
             if stream.source >= 0:
-                pump.add(stream)
+                self.pump.add(stream)
         self._give(process, ends, time.monotonic() + _PATIENCE_S)
 
     def _give(self, process: ManagedProcess, ends: dict[str, int], deadline: float) -> None:
@@ -149,9 +150,8 @@ class ContainerLinks:
         self._give_up(process, number, "container")
 
     def _give_up(self, process: ManagedProcess, number: int, place: str) -> None:
+        self.pump.forget(process)
         for stream in process.streams:
-            if stream.source >= 0:
-                self.loop.unwatch(stream.source)
             stream.is_open = False
         for letter in list(process.fds):
             process.close_fd(letter)

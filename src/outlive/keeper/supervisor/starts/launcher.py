@@ -164,7 +164,7 @@ class Launcher:
         if process.spec.stdio == "pipes":
             process.streams.append(Stream(process, 1, source=-1, log=-1))
         if process.spec.container:
-            self.containers.start(process, self.pump)
+            self.containers.start(process)
             return
         self.pool.waiting.append(process)
         self.dispatch()

@@ -1,8 +1,8 @@
-"""Streams that bring little all the time take turns.
-
-No byte is lost, whoever enters, leaves, is held or ends meanwhile.
+"""Streams that bring something all the time are moved together; no byte is lost, whichever is held or ends
+meanwhile.
 """
 
+import ctypes
 import os
 import shutil
 import tempfile
@@ -23,17 +23,18 @@ from outlive.keeper.supervisor.clients import Doorbells
 from outlive.keeper.supervisor.inputs import Inputs
 from outlive.keeper.supervisor.loop import Loop
 from outlive.keeper.supervisor.managed_process import ManagedProcess, Stream
-from outlive.keeper.supervisor.output import pump as relays
+from outlive.keeper.supervisor.output.flow import FlowLibrary, Report
 from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
-from outlive.kernel.calls import unread_bytes
 from outlive.kernel.disk import Reserve
 from outlive.kernel.state_files import Journal
-from outlive.protocols.frames import IDX
+from outlive.protocols.frames import IDX, decode_idx
 from tests.keeper.client import new_id
+from tests.keeper.house import shim_program
 
 _CHATTY = 18  # short reads: two more than it takes
 _PIPE_BYTES = 60_000  # some pages less than a pipe holds: it counts pages
+_HOOK = ctypes.CFUNCTYPE(None, ctypes.c_int)
 _SILENCE_S = 0.05  # longer than a stream may be silent and still be chatty
 
 
@@ -63,21 +64,22 @@ class _Writer:
 class _Pumped:
     """A pump with a loop that turns when it is told to; no error of it is overlooked."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: Path | None = None) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="wheel"))
         self.errors: list[str] = []
         self.ended: list[ManagedProcess] = []
         self.loop = Loop(self.errors.append)
         self.bells = Doorbells(self.loop)
+        with open(program or shim_program(), "rb") as file:
+            self.flow = FlowLibrary(file.fileno())
         self.pump = Pump(
             self.loop,
             self.bells,
             Reserve(str(self.folder)),
+            self.flow,
             ended=self.ended.append,
             over_limit=lambda _stream: None,
         )
-        self.loop.after_turns(self.pump.rest)
-        self.wheel = self.pump._wheel
         self.writers: list[_Writer] = []
 
     def start(self) -> _Writer:
@@ -99,20 +101,10 @@ class _Pumped:
                 writer.write(b"%d\n" % number)
             self.until(lambda: all(writer.is_complete() for writer in writers))
 
-    def mix(self, *writers: _Writer) -> None:
-        """Let them write until they take turns.
-
-        A machine that stands still for a moment makes them begin anew.
-        """
-        deadline = time.monotonic() + 30
-        while not all(writer.stream in self.wheel for writer in writers):
-            assert time.monotonic() < deadline
-            self.chat(*writers, times=1)
-
     def until(self, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + 10
         while not holds():
-            assert time.monotonic() < deadline, (self.errors, [w.stream.empty_turns for w in self.writers])
+            assert time.monotonic() < deadline, self.errors
             self.pass_time(0.0005)
 
     def pass_time(self, seconds: float) -> None:
@@ -132,14 +124,10 @@ class _Pumped:
         writer.stream.close_log()
 
     def check(self) -> None:
-        """Each stream that is not held is taken, in one way; a wheel of one would make it wait for nobody."""
+        """Each stream that is not held is moved."""
         assert self.errors == []
-        assert len(self.wheel) != 1
         for writer in self.writers:
-            ways = [self.loop.is_watched(writer.stream.source), writer.stream in self.wheel]
-            assert ways.count(True) == (0 if writer.is_held else 1), ways
-        members = sum(writer.stream in self.wheel for writer in self.writers)
-        assert members == len(self.wheel), "somebody is in the wheel who has ended"
+            assert writer.stream.is_watched == (not writer.is_held)
 
     def close(self) -> None:
         for writer in self.writers:
@@ -151,8 +139,8 @@ class _Pumped:
 
 
 @contextmanager
-def _pumped() -> Iterator[_Pumped]:
-    pumped = _Pumped()
+def _pumped(program: Path | None = None) -> Iterator[_Pumped]:
+    pumped = _Pumped(program)
     try:
         yield pumped
         pumped.check()
@@ -160,55 +148,54 @@ def _pumped() -> Iterator[_Pumped]:
         pumped.close()
 
 
-def test_one_alone_is_taken_with_each_write() -> None:
-    """Also when it speaks in bursts: nobody else is there to take turns with."""
+def _moves_at_once(pumped: _Pumped, writer: _Writer) -> bool:
+    """Return whether the next turn of the loop moves what is written now."""
+    writer.write(b"now\n")
+    pumped.loop.later(0.0, lambda: None)  # the turn does not wait
+    pumped.loop.turn()
+    return writer.is_complete()
+
+
+def test_what_comes_after_quiet_waits_for_nothing() -> None:
     with _pumped() as pumped:
-        writer = pumped.start()
+        first, second = pumped.start(), pumped.start()
         for _ in range(3):
-            pumped.chat(writer)
-            pumped.check()
-            assert len(pumped.wheel) == 0
+            pumped.chat(first, times=60)
+            assert _moves_at_once(pumped, second)
             pumped.pass_time(_SILENCE_S)
+            assert _moves_at_once(pumped, first)
 
 
-def test_two_take_turns_until_one_of_them_is_silent() -> None:
+def test_many_short_writes_are_moved_in_a_bounded_number_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn, and the doorbells behind it, for each half millisecond, and not for each write."""
     with _pumped() as pumped:
-        first, second = pumped.start(), pumped.start()
-        pumped.mix(first, second)
-        assert len(pumped.wheel) == 2
-        pumped.check()
-        pumped.chat(first, times=20)
-        pumped.until(lambda: len(pumped.wheel) == 0)
-        pumped.check()
-        pumped.chat(second)
-        pumped.mix(first, second)
+        writers = [pumped.start() for _ in range(10)]
+        pumped.chat(*writers)
+        turns, moves = [0], 0
+        real = pumped.flow.turn
 
+        def count(now_ns: int) -> list[Report]:
+            turns[0] += 1
+            return real(now_ns)
 
-def test_who_was_chatty_long_ago_does_not_wait_with_who_is_now() -> None:
-    with _pumped() as pumped:
-        first, second = pumped.start(), pumped.start()
-        pumped.chat(first)
-        pumped.pass_time(_SILENCE_S)
-        pumped.chat(second)
-        assert len(pumped.wheel) == 0
-
-
-def test_one_that_brings_much_leaves() -> None:
-    with _pumped() as pumped:
-        first, second = pumped.start(), pumped.start()
-        pumped.mix(first, second)
-        first.write(bytes(20_000))
-        pumped.until(first.is_complete)
-        assert len(pumped.wheel) == 0
-        pumped.check()
+        monkeypatch.setattr(pumped.flow, "turn", count)
+        began = time.monotonic()
+        while time.monotonic() < began + 0.5:
+            for writer in writers:
+                writer.write(b"line\n")
+                moves += 1
+            pumped.loop.later(0.0, lambda: None)
+            pumped.loop.turn()
+        took_s = time.monotonic() - began
+        assert turns[0] < took_s * 2 * 2200, f"{turns[0]} turns for {moves} writes"  # one also ends each rest
+        pumped.until(lambda: all(writer.is_complete() for writer in writers))
 
 
 @pytest.mark.parametrize("count", [2, 8, 50])
 def test_the_end_of_one_among_many_is_seen_and_the_others_go_on(count: int) -> None:
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(count)]
-        pumped.mix(*writers)
-        assert len(pumped.wheel) == count
+        pumped.chat(*writers)
         pumped.end(writers[0])
         pumped.check()
         pumped.chat(*writers[1:], times=2)
@@ -218,7 +205,7 @@ def test_what_is_held_is_not_taken_and_goes_on_where_it_was() -> None:
     """The `block` policy: its pipe fills, and the command waits."""
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(3)]
-        pumped.mix(*writers)
+        pumped.chat(*writers)
         held = writers[0]
         held.is_held = True
         pumped.pump.hold(held.stream)
@@ -236,55 +223,63 @@ def test_what_is_held_is_not_taken_and_goes_on_where_it_was() -> None:
         pumped.until(held.is_complete)
 
 
-def test_what_comes_while_nothing_was_there_gets_its_record_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both streams of one process take turns, and bytes arrive between the look and the splice."""
-    with _pumped() as pumped:
+def test_what_comes_while_nothing_was_there_gets_its_record_first(hooked: Path) -> None:
+    """A run is 100 ms old, and bytes arrive between the look and the splice."""
+    with _pumped(hooked) as pumped:
         writer = pumped.start()
         writer.write(b"first\n")
         pumped.until(writer.is_complete)
-        writer.kept.run_stream = 1  # the other stream was moved since
+        pumped.pass_time(0.11)  # the next bytes begin a run
         runs = Path(writer.kept.folder, "idx").stat().st_size
 
-        def count_and_write(fd: int) -> int:
-            waiting = unread_bytes(fd)
-            if not waiting:
-                writer.write(b"x")
-            return waiting
+        def write(_fd: int) -> None:
+            writer.write(b"x")
 
-        with monkeypatch.context() as patch:
-            patch.setattr(relays, "unread_bytes", count_and_write)
-            assert not pumped.pump.move(writer.stream)
+        hook = _HOOK(write)  # the library keeps no reference
+        pumped.flow.library.set_hooks(hook, ctypes.c_size_t(1 << 20))
+        assert not pumped.pump.move(writer.stream)
+        pumped.flow.library.set_hooks(None, ctypes.c_size_t(1 << 20))
         assert Path(writer.kept.folder, "idx").stat().st_size == runs
         pumped.until(writer.is_complete)
         assert Path(writer.kept.folder, "idx").stat().st_size == runs + IDX.size
 
 
 @pytest.mark.parametrize("said_before", [b"", b"hello\n"])
-def test_what_is_said_between_the_look_and_the_end_is_kept(said_before: bytes) -> None:
-    """poll(2) looks for bytes first, and then whether there is a writer: who speaks in between and goes has
-    only hung up.
-    """
-    with _pumped() as pumped:
+def test_what_is_said_between_the_look_and_the_end_is_kept(hooked: Path, said_before: bytes) -> None:
+    """The last writer writes after the look for bytes, and has closed before the look for a writer."""
+    with _pumped(hooked) as pumped:
         writer = pumped.start()
         writer.write(said_before)
         pumped.until(writer.is_complete)
-        writer.write(b"last words\n")
-        os.close(writer.end)
-        pumped.pump._hung_up(writer.stream)
+        pumped.pass_time(0.11)
+        hooks = [True]
+
+        def write_and_close(_fd: int) -> None:
+            if hooks:
+                hooks.clear()
+                writer.write(b"last words\n")
+                os.close(writer.end)
+
+        hook = _HOOK(write_and_close)  # the library keeps no reference
+        pumped.flow.library.set_hooks(hook, ctypes.c_size_t(1 << 20))
+        pumped.pump.move(writer.stream)
+        pumped.flow.library.set_hooks(None, ctypes.c_size_t(1 << 20))
+        pumped.until(lambda: not writer.stream.is_open)
         assert writer.is_complete()
-        assert not writer.stream.is_open
         assert pumped.ended == [writer.kept]
+        records = decode_idx(Path(writer.kept.folder, "idx").read_bytes())
+        assert [record.offset for record in records] == ([0, len(said_before)] if said_before else [0])
         pumped.writers.remove(writer)
         for fd in (writer.stream.source, writer.kept.idx):
             os.close(fd)
         writer.stream.close_log()
 
 
-def test_what_is_let_go_of_while_it_takes_turns_is_not_moved_again() -> None:
+def test_what_is_let_go_of_while_it_is_busy_is_not_moved_again() -> None:
     """The keeper ends, and strangers hold a stream of what has ended long ago."""
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(3)]
-        pumped.mix(*writers)
+        pumped.chat(*writers)
         gone, *others = writers
         journal = Journal(str(pumped.folder / "live"), [])
         unrecovered = Unrecovered(pumped.loop, Layout(str(pumped.folder)), [])
@@ -305,14 +300,16 @@ def test_one_that_cannot_be_written_down_does_not_stop_the_others() -> None:
     """The disk of one is broken: each turn of it is an error in the keeper's log."""
     with _pumped() as pumped:
         writers = [pumped.start() for _ in range(3)]
-        pumped.mix(*writers)
+        pumped.chat(*writers)
         broken, *others = writers
         log, broken.stream.log = broken.stream.log, os.open("/dev/null", os.O_RDONLY)
+        pumped.pump.add(broken.stream)
         broken.write(b"x")
         pumped.until(lambda: bool(pumped.errors))
         pumped.chat(*others, times=3)
         os.close(broken.stream.log)
         broken.stream.log = log
+        pumped.pump.add(broken.stream)
         pumped.until(broken.is_complete)
         assert "OSError" in pumped.errors[0]
         pumped.errors.clear()
