@@ -244,6 +244,19 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(hooked: Path) 
         assert Path(writer.kept.folder, "idx").stat().st_size == runs + IDX.size
 
 
+def test_a_clock_that_is_set_back_begins_a_run() -> None:
+    """Else all that comes until it has caught up would have the time of the last run."""
+    with _pumped() as pumped:
+        writer = pumped.start()
+        writer.write(b"first\n")
+        pumped.until(writer.is_complete)
+        pumped.loop.now_ns = time.time_ns() - 3_600_000_000_000
+        writer.write(b"an hour before\n")
+        assert pumped.pump.move(writer.stream)
+        records = decode_idx(Path(writer.kept.folder, "idx").read_bytes())
+        assert [record.time_ns for record in records][1:] == [pumped.loop.now_ns]
+
+
 @pytest.mark.parametrize("said_before", [b"", b"hello\n"])
 def test_what_is_said_between_the_look_and_the_end_is_kept(hooked: Path, said_before: bytes) -> None:
     """The last writer writes after the look for bytes, and has closed before the look for a writer."""

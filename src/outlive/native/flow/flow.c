@@ -39,7 +39,7 @@ enum {
     REST_EACH_NS = 50000, /* for each stream that was moved: a server takes 10 us for each of its lines */
     MOST_REST_NS = 4000000,
 };
-static const int64_t SILENCE_NS = 20000000; /* a stream that was silent for so long is not busy any more */
+static const uint64_t SILENCE_NS = 20000000; /* a stream that was silent for so long is not busy any more */
 static const int64_t TURN_NS = 2000000; /* then the rest of the loop has its turn */
 
 enum { NOWHERE, EAGER, BUSY }; /* how a stream is watched; the eager ones' epoll object holds the other one */
@@ -80,7 +80,7 @@ static int set_place(struct flow *flow, int stream, int place)
 static void note(struct flow *flow, int stream, int moved)
 {
     struct stream *it = stream_of(flow, stream);
-    bool was_silent = flow->now_ns - it->last_ns >= SILENCE_NS;
+    bool was_silent = since(flow, it->last_ns) >= SILENCE_NS;
 
     it->last_ns = flow->now_ns;
     if (it->is_terminal)
@@ -137,7 +137,7 @@ static void sweep(struct flow *flow)
     for (int stream = 0; stream < 2 * flow->used; stream++) {
         struct stream *it = stream_of(flow, stream);
 
-        if (it->place == BUSY && flow->now_ns - it->last_ns >= SILENCE_NS) {
+        if (it->place == BUSY && since(flow, it->last_ns) >= SILENCE_NS) {
             it->moves = 0;
             set_place(flow, stream, EAGER);
         }
@@ -246,7 +246,7 @@ EXPORT int flow_turn(struct flow *flow, int64_t now_ns, struct report *reports)
     /* Here the busy ones are not watched: their event, which comes once, or the end of a rest led here. */
     busy = epoll_wait(flow->watched[BUSY], events, MOST_EVENTS, 0);
     count = take_all(flow, events, busy, reports, count);
-    if (now_ns - flow->swept_ns >= SILENCE_NS)
+    if (since(flow, flow->swept_ns) >= SILENCE_NS)
         sweep(flow);
     if (busy > 0 && !flow->is_urgent) {
         long most = REST_NS + (long)busy * REST_EACH_NS;

@@ -46,6 +46,12 @@ struct flow {
     struct output outputs[];
 };
 
+/* Return how long ago that was; for ever where the clock was set back. */
+static inline uint64_t since(const struct flow *flow, int64_t before_ns)
+{
+    return (uint64_t)(flow->now_ns - before_ns);
+}
+
 /* Move what a stream has, at most a big pipe's content. */
 struct report move_stream(struct flow *flow, int stream);
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum { RELAY_BYTES = 128 * 1024 }; /* with so much waiting at once, more follows soon */
-static const int64_t RUN_NS = 100000000; /* 100 ms: the precision of times in a log */
+static const uint64_t RUN_NS = 100000000; /* 100 ms: the precision of times in a log */
 
 /* Places where a test may kill this process, as src/outlive/kernel/failpoints.py has them. */
 static void hit(const struct flow *flow, const char *name)
@@ -115,7 +115,7 @@ struct report move_stream(struct flow *flow, int stream)
         report.result = unread < 0 ? unread : unread > 0 ? NEEDS_LOG : is_over ? ENDED : 0;
         return report;
     }
-    if (output->run_stream != stream % 2 || flow->now_ns - output->run_ns >= RUN_NS) {
+    if (output->run_stream != stream % 2 || since(flow, output->run_ns) >= RUN_NS) {
         report.result = begin_run(flow, output, stream % 2);
         if (report.result <= 0)
             return report;
