@@ -33,6 +33,8 @@ def run(bench: Bench) -> Section:
                 _measure(bench, section, lane=lane, lines=lines, is_paced=is_paced)
     section.judge("lines_naive", "ours, lines", unit=_UNIT, against="naive")
     section.judge("lines_websocketd", "ours, lines", unit=_UNIT, against="websocketd")
+    section.judge("lines_paced", f"ours, lines{_PACED}", unit=_UNIT, against=f"websocketd{_PACED}")
+    section.judge("binary_splice", "ours, binary", unit=_UNIT, against="splice")
     section.notes.append(
         "paced = the client waits 0.3 ms after a short read: the kindest client for one send a line"
     )
