@@ -18,7 +18,7 @@ _AIMS: dict[str, float] = {
     "code lines of the core": 45_000,
     "code lines": 57_000,
     "`what` in 1000 lines": 5,
-    "lines of C": 5_350,  # decision 230
+    "lines of C": 5_370,  # decision 230
     "lines of JavaScript": 4_900,
     "lines of scripts": 2_600,
     "lines of tests in 100 of the product": 105,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outlive.core.layout import LIBRARY_MARK, LIBRARY_TRAILER
+from outlive.core.layout import LIBRARY_MARK
 from outlive.discovery.runner_build import LIBRARY_FLAGS, LIBRARY_SOURCES, RUNNER_FLAGS
 from tests.keeper.house import House
 
@@ -56,7 +56,7 @@ def _hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(words, check=True)
     content = library.read_bytes()
     program = folder / "program"
-    program.write_bytes(content + LIBRARY_TRAILER.pack(LIBRARY_MARK, len(content)))
+    program.write_bytes(content + len(content).to_bytes(8, "little") + LIBRARY_MARK)
     return program
 
 

@@ -3,6 +3,7 @@ meanwhile.
 """
 
 import ctypes
+import functools
 import os
 import shutil
 import tempfile
@@ -28,7 +29,7 @@ from outlive.keeper.supervisor.output.pump import Pump
 from outlive.keeper.supervisor.process_table import ManagedProcesses, Unrecovered
 from outlive.kernel.disk import Reserve
 from outlive.kernel.state_files import Journal
-from outlive.protocols.frames import IDX, decode_idx
+from outlive.protocols.frames import IDX, IdxRecord, decode_idx
 from tests.keeper.client import new_id
 from tests.keeper.house import shim_program
 
@@ -242,6 +243,46 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(hooked: Path) 
         assert Path(writer.kept.folder, "idx").stat().st_size == runs
         pumped.until(writer.is_complete)
         assert Path(writer.kept.folder, "idx").stat().st_size == runs + IDX.size
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_two_streams_of_a_process_are_moved_in_the_order_of_their_writes(first: int, is_busy: bool) -> None:
+    """Also when the first one has no log yet, or rests."""
+    with _pumped() as pumped:
+        writer = pumped.start()
+        source, end = os.pipe()
+        os.set_blocking(source, False)
+        other = Stream(writer.kept, 1, source=source, log=-1)
+        pumped.pump.forget(writer.kept)
+        writer.kept.streams.append(other)
+        for stream in writer.kept.streams:
+            pumped.pump.add(stream)
+        ends = (writer.end, end)
+        if is_busy:
+            for size in range(1, _CHATTY):
+                os.write(ends[first], b"x")
+                pumped.until(functools.partial(_has, writer.kept, size))
+        begun = len(_runs(writer))
+        total = writer.kept.total
+        os.write(ends[first], b"first\n")
+        os.write(ends[1 - first], b"second\n")
+        pumped.until(functools.partial(_has, writer.kept, total + 13))
+        last = _runs(writer)[-1]
+        assert (last.stream, last.start) == (1 - first, total + 6)
+        assert len(_runs(writer)) - begun == (1 if is_busy else 2)
+        pumped.pump.hold(other)
+        os.close(source)
+        os.close(end)
+        other.close_log()
+
+
+def _has(kept: ManagedProcess, size: int) -> bool:
+    return kept.total == size
+
+
+def _runs(writer: _Writer) -> list[IdxRecord]:
+    return list(decode_idx(Path(writer.kept.folder, "idx").read_bytes()))
 
 
 def test_a_clock_that_is_set_back_begins_a_run() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from outlive.backends.tree_inspection import observe_trees
 from outlive.core.errors import BackendUnavailable
-from outlive.core.layout import LIBRARY_TRAILER
+from outlive.core.layout import LIBRARY_MARK
 from outlive.keeper.common.spawn import SHIM_VARIABLE
 from tests.keeper.client import KeeperRefused, until
 from tests.keeper.house import House, sh, shim_program
@@ -210,8 +210,9 @@ def test_starts_fail_where_the_program_cannot_begin(
     path = tmp_path / "cannot-begin"
     script = f"#!/bin/sh\n[ $1 = --version ] && echo outlive-runner 1 && exit\nulimit -c 0; {how}\nexit\n"
     program = Path(shim_program()).read_bytes()
-    _, size = LIBRARY_TRAILER.unpack(program[-LIBRARY_TRAILER.size :])
-    path.write_bytes(script.encode() + program[-LIBRARY_TRAILER.size - size :])
+    trailer = 8 + len(LIBRARY_MARK)
+    size = int.from_bytes(program[-trailer : -len(LIBRARY_MARK)], "little")
+    path.write_bytes(script.encode() + program[-trailer - size :])
     path.chmod(0o700)
     house = build_house(**{SHIM_VARIABLE: str(path)})
     with pytest.raises(KeeperRefused, match="cannot execute its own program"):

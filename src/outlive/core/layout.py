@@ -15,15 +15,14 @@ the others.
 """
 
 import os
-import struct
 from collections.abc import Mapping
 from typing import Literal, get_args
 
 from outlive.core.errors import ConfigInvalid
 
 STREAM_FILES = ("out", "err")
-# The end of the program of shims: a mark, and the size of the library that lies between it and the program.
-LIBRARY_TRAILER, LIBRARY_MARK = struct.Struct("<8sQ"), b"outflow1"
+# The end of the program of shims, behind the size (8 bytes, lowest first) of the library that precedes it.
+LIBRARY_MARK = b"outflow1"
 VARIABLE = "OUTLIVE_STATE_DIR"
 # Of the setting and of the flag that most verbs take: a help page must not import all settings for it.
 STATE_DIR_HELP = (

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from outlive.core.errors import StartFailed
-from outlive.core.layout import LIBRARY_MARK, LIBRARY_TRAILER
+from outlive.core.layout import LIBRARY_MARK
 
 MACHINES = ("x86_64", "aarch64")  # wheels and containers have a program for these
 RUNNER_FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-Os", "-Wall", "-Wextra", "-Werror")
@@ -171,7 +171,7 @@ def _compile(compiler: Sequence[str], target: Path) -> None:
         )
     content = Path(library).read_bytes()
     with target.open("ab") as file:
-        file.write(content + LIBRARY_TRAILER.pack(LIBRARY_MARK, len(content)))
+        file.write(content + len(content).to_bytes(8, "little") + LIBRARY_MARK)
     for made in (library, *compiled):
         os.unlink(made)
 

@@ -96,26 +96,41 @@ static void note(struct flow *flow, int stream, int moved)
         set_place(flow, stream, BUSY);
 }
 
-/* Move the ready streams of one epoll object. Where a pipe's last writer is gone, and that was all, it ends.
-   Return how many reports there are now: at most two for each. */
+/* Move a stream that the kernel has named, and before it the other one of its process if that one rests: its
+   bytes are older, mostly. Where a pipe's last writer is gone, and that was all, it ends. Return how many
+   reports there are now: at most two for each. */
+static int take(struct flow *flow, const struct epoll_event *event, struct report *reports, int count)
+{
+    int stream = (int)(uint32_t)event->data.u64;
+    struct stream *it = stream_of(flow, stream);
+    struct report report;
+
+    if (it->place == EAGER && stream_of(flow, stream ^ 1)->place == BUSY) {
+        struct epoll_event other = {.data.u64 = (uint32_t)(stream ^ 1)};
+
+        count = take(flow, &other, reports, count);
+    }
+    if (flow->outputs[stream / 2].waits)
+        return count; /* the kernel names it again in the next turn */
+    report = move_stream(flow, stream);
+    flow->outputs[stream / 2].waits = report.result == NEEDS_LOG;
+    if (report.result != 0)
+        reports[count++] = report;
+    if (report.result > 0)
+        note(flow, stream, report.result);
+    if (report.result > 0 && event->events & EPOLLHUP && !it->is_terminal && unread_of(it) == 0)
+        reports[count++] = (struct report){.stream = stream, .result = ENDED, .offset = it->offset};
+    return count;
+}
+
+/* Take the ready streams of one epoll object. Return how many reports there are now. */
 static int take_all(struct flow *flow, const struct epoll_event *events, int ready, struct report *reports, int count)
 {
     for (int i = 0; i < ready; i++) {
-        int stream = (int)(uint32_t)events[i].data.u64;
-        const struct stream *it;
-        struct report report;
-
-        if (stream < 0)
+        if ((int)(uint32_t)events[i].data.u64 < 0)
             continue; /* TIMER or BUSY_ONES */
-        it = stream_of(flow, stream);
-        report = move_stream(flow, stream);
-        if (report.result != 0)
-            reports[count++] = report;
-        if (report.result > 0)
-            note(flow, stream, report.result);
-        if (report.result > 0 && events[i].events & EPOLLHUP && !it->is_terminal && unread_of(it) == 0)
-            reports[count++] = (struct report){.stream = stream, .result = ENDED, .offset = it->offset};
-        if (report.result >= MUCH_BYTES && monotonic_ns() > flow->until_ns) {
+        count = take(flow, &events[i], reports, count);
+        if (count > 0 && reports[count - 1].result >= MUCH_BYTES && monotonic_ns() > flow->until_ns) {
             flow->is_urgent = true; /* the others are still ready, and are named again */
             break;
         }
@@ -196,6 +211,7 @@ EXPORT void flow_set(struct flow *flow, int stream, int source, int log, int fil
 {
     struct stream *it = stream_of(flow, stream);
 
+    flow->outputs[stream / 2].waits = false;
     it->source = source;
     it->log = log;
     it->fill = fill;
@@ -208,6 +224,7 @@ EXPORT void flow_set(struct flow *flow, int stream, int source, int log, int fil
 /* Move a stream as soon as it brings something, or not any more: before a descriptor of it is closed. */
 EXPORT int flow_watch(struct flow *flow, int stream, int is_watched)
 {
+    flow->outputs[stream / 2].waits = false;
     stream_of(flow, stream)->moves = 0;
     return set_place(flow, stream, is_watched ? EAGER : NOWHERE);
 }
@@ -228,7 +245,7 @@ EXPORT void flow_move(struct flow *flow, int stream, int64_t now_ns, struct repo
     *report = move_stream(flow, stream);
 }
 
-/* Move each ready stream once. Return how many reports were written; `reports` has room for 1024. */
+/* Move each ready stream once. Return how many reports were written; `reports` has room for 2048. */
 EXPORT int flow_turn(struct flow *flow, int64_t now_ns, struct report *reports)
 {
     struct epoll_event events[MOST_EVENTS];

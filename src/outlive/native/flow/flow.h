@@ -28,6 +28,7 @@ struct output { /* of one process: stdout and stderr */
     int64_t run_ns;
     int idx, run_stream;
     int next; /* the next free one, while this one is free */
+    bool waits; /* for the log of one of them: the other one's later bytes must not come before it */
     struct stream streams[2];
 };
 

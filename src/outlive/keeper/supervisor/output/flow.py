@@ -9,13 +9,14 @@ import errno
 import os
 import struct
 
-from outlive.core.layout import LIBRARY_MARK, LIBRARY_TRAILER
+from outlive.core.layout import LIBRARY_MARK
 from outlive.kernel import failpoints
 
 ENDED, NEEDS_LOG = -1000, -1001  # results beside negative error numbers
 _VERSION = 1
+_TRAILER_BYTES = 8 + len(LIBRARY_MARK)  # behind the library: its size, and the mark
 _REPORT = struct.Struct("=iiq")
-_MOST_REPORTS = 1024  # of one turn
+_MOST_REPORTS = 2048  # of one turn
 _MOST_PROCESSES = 1 << 17  # 19 MB of addresses; pages are given when they are touched
 
 # A stream's number; bytes moved, or a negative result; the size of its log now.
@@ -100,12 +101,13 @@ def _loaded(program: int) -> ctypes.PyDLL:
     """Load what lies behind a program. The interpreter's lock is kept: a call takes microseconds."""
     if program < 0:
         raise OSError(errno.ENOEXEC, "The keeper was handed no program of shims")
-    end = os.fstat(program).st_size - LIBRARY_TRAILER.size
-    mark, size = LIBRARY_TRAILER.unpack(os.pread(program, LIBRARY_TRAILER.size, max(0, end)))
-    if mark != LIBRARY_MARK:
+    end = os.fstat(program).st_size - _TRAILER_BYTES
+    trailer = os.pread(program, _TRAILER_BYTES, max(0, end))
+    if not trailer.endswith(LIBRARY_MARK):
         raise OSError(errno.ENOEXEC, "The program of shims carries no library that moves output")
     file = os.memfd_create("outlive-flow", os.MFD_CLOEXEC)
     try:
+        size = int.from_bytes(trailer[: -len(LIBRARY_MARK)], "little")
         os.sendfile(file, program, end - size, size)
         library = ctypes.PyDLL(f"/proc/self/fd/{file}")
     finally:
