@@ -246,9 +246,9 @@ def test_what_comes_while_nothing_was_there_gets_its_record_first(hooked: Path) 
 
 
 @pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("is_busy", [False, True])
-def test_two_streams_of_a_process_are_moved_in_the_order_of_their_writes(first: int, is_busy: bool) -> None:
-    """Also when the first one has no log yet, or rests."""
+@pytest.mark.parametrize("before", ["no log", "one log", "busy"])
+def test_two_streams_of_a_process_are_moved_in_the_order_of_their_writes(first: int, before: str) -> None:
+    """Also when the first one has no log yet, and the second one has; or when the first one rests."""
     with _pumped() as pumped:
         writer = pumped.start()
         source, end = os.pipe()
@@ -259,10 +259,9 @@ def test_two_streams_of_a_process_are_moved_in_the_order_of_their_writes(first: 
         for stream in writer.kept.streams:
             pumped.pump.add(stream)
         ends = (writer.end, end)
-        if is_busy:
-            for size in range(1, _CHATTY):
-                os.write(ends[first], b"x")
-                pumped.until(functools.partial(_has, writer.kept, size))
+        for size in range({"no log": 0, "one log": 1, "busy": _CHATTY}[before]):
+            os.write(ends[first if before == "busy" else 1 - first], b"x")
+            pumped.until(functools.partial(_has, writer.kept, size + 1))
         begun = len(_runs(writer))
         total = writer.kept.total
         os.write(ends[first], b"first\n")
@@ -270,7 +269,7 @@ def test_two_streams_of_a_process_are_moved_in_the_order_of_their_writes(first: 
         pumped.until(functools.partial(_has, writer.kept, total + 13))
         last = _runs(writer)[-1]
         assert (last.stream, last.start) == (1 - first, total + 6)
-        assert len(_runs(writer)) - begun == (1 if is_busy else 2)
+        assert len(_runs(writer)) - begun == (1 if before == "busy" else 2)
         pumped.pump.hold(other)
         os.close(source)
         os.close(end)
