@@ -16,7 +16,9 @@ from outlive.core.controls import CloseInput, Pause, ReleaseOutput, ResizeWindow
 from outlive.core.errors import BackendUnavailable, LimitExceeded, OutliveError, StartFailed
 from outlive.core.events import KeeperBounds
 from outlive.core.identity import ProcessId
+from outlive.core.layout import Layout
 from outlive.core.lifecycle import Cause
+from outlive.kernel.sockets import listen_unix
 from outlive.placement.fleet import FleetNode
 from tests.engine.fake_keeper import SYNC, FakeKeeper
 
@@ -93,6 +95,24 @@ async def opened(keeper: FakeKeeper, listener: Listener) -> AsyncIterator[Backen
 
 def no_settle(_outcome: StartOutcome | OutliveError) -> None:
     """Nobody cares."""
+
+
+async def test_a_request_that_is_not_answered_has_the_guardian_look(
+    keeper: FakeKeeper, listener: Listener, tmp_path: Path
+) -> None:
+    """It takes each connection that is not the supervisor's for a word about the supervisor."""
+    guardian = await asyncio.to_thread(listen_unix, Layout(str(tmp_path)).guardian_socket)
+    loop = asyncio.get_running_loop()
+    async with opened(keeper, listener) as backend, asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(backend.status())
+        requests = [(await keeper.receive())[0] for _ in range(2)]
+        keeper.answer(requests[1])
+        async with asyncio.timeout(10):
+            for _ in range(2):  # again and again
+                (await loop.sock_accept(guardian))[0].close()
+        keeper.answer(requests[0])
+    guardian.close()
 
 
 async def test_a_request_is_answered_by_its_number(keeper: FakeKeeper, listener: Listener) -> None:

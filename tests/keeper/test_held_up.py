@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from outlive.cli.server.keeper import stop_keeper
-from outlive.kernel.lock_proof import wake_supervisor
+from outlive.kernel.lock_proof import rouse_keeper
 from outlive.protocols.keeper import CauseCode, Phase
 from tests.keeper.client import until
 from tests.keeper.house import House, is_paused, sh
@@ -137,7 +137,7 @@ def test_both_that_are_stopped_are_continued_by_a_server(own_house: House) -> No
     own_house.wait_redundant()
     both = [own_house.supervisor(), own_house.guardian()]
     _stop(*both)
-    wake_supervisor(own_house.layout.supervisor_pid)
+    rouse_keeper(own_house.layout)
     until(lambda: not any(map(is_stopped, both)), "both to be continued")
     assert [own_house.supervisor(), own_house.guardian()] == both
 

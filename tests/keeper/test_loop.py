@@ -48,9 +48,33 @@ def test_a_cancelled_timer_never_fires_and_a_failing_one_does_not_stop_the_other
     assert second == "second"
 
 
+def test_what_is_looked_at_regularly_is_looked_at_together_and_a_second_after_work() -> None:
+    happened: list[str] = []
+    loop = Loop(happened.append)
+
+    def fail() -> bool:
+        raise ValueError("trouble")
+
+    def look(name: str) -> bool:
+        happened.append(name)
+        return False
+
+    loop.regularly(fail)
+    loop.regularly(partial(look, "one"))
+    loop.regularly(partial(look, "other"))
+    for _ in range(2):
+        loop.turn()
+        trouble, *looks = happened
+        assert trouble.startswith("Traceback: ValueError: trouble at ")
+        assert looks == ["one", "other"]
+        happened.clear()
+        for _ in range(3):
+            loop.look_soon()
+
+
 def test_thousands_of_timers_that_are_due_at_once_leave_room_for_what_is_ready() -> None:
     """A mass stop has a timer for each tree: the guardian's ping between them is answered (it ends who is
-    silent for 5 s).
+    silent for 3 s).
     """
     fired: list[int] = []
     heard: list[int] = []

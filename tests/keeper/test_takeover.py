@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from outlive.cli.server.keeper_client import KeeperClient as AskingClient
+from outlive.core.errors import BackendUnavailable
 from outlive.core.identity import id_to_bytes
 from outlive.discovery.keeper import ensure_keeper
 from outlive.keeper.common.spawn import PROGRAM_FLAG, keeper_argv, keeper_environment
@@ -94,10 +96,30 @@ def test_a_hung_one_is_replaced(build_house: Callable[..., House], gate: Gate, v
     house.wait_redundant()  # they have met: in a container a command runs before there is a guardian
     pid = getattr(house, victim)()
     os.kill(pid, signal.SIGSTOP)
+    for _ in range(
+        16 if victim == "guardian" else 0
+    ):  # it is asked for shims, and the supervisor waits for them
+        house.start("/bin/sleep", "1000")
     until(lambda: not is_alive(pid), f"the end of the hung {victim}")
     house.wait_redundant()
     assert getattr(house, victim)() != pid
     _finish(house, gate, process_id)
+
+
+@pytest.mark.usefixtures("stays_stopped")
+def test_a_supervisor_that_hangs_is_replaced_soon_if_it_is_asked(own_house: House, gate: Gate) -> None:
+    """Within five seconds; its guardian's next ping is up to ten away when nothing is asked."""
+    process_id = _waiting(own_house, gate)
+    own_house.wait_redundant()
+    hung = own_house.supervisor()
+    with AskingClient(own_house.layout) as asking:
+        os.kill(hung, signal.SIGSTOP)
+        with pytest.raises(BackendUnavailable) as gone:
+            asking.ask({"op": "status"}, timeout_s=9.0)
+    assert gone.value.code == "keeper_restarted"
+    assert not is_alive(hung)
+    own_house.wait_redundant()
+    _finish(own_house, gate, process_id)
 
 
 @pytest.mark.usefixtures("stays_stopped")

@@ -20,7 +20,9 @@ from outlive.backends.contract import BackendListener
 from outlive.core.errors import BackendUnavailable, OutliveError, error_from_slug
 from outlive.core.events import KeeperBounds
 from outlive.core.hints import MEANINGS
+from outlive.core.layout import Layout
 from outlive.core.values import dataclass, field
+from outlive.kernel.lock_proof import rouse_keeper
 from outlive.protocols.keeper import CANNOT_START, MAX_INLINE_BYTES, RECORD, decode_message, encode_message
 
 _logger = logging.getLogger(__name__)
@@ -31,7 +33,8 @@ _MAX_UNSENT = 1024  # requests that wait for room in the socket; more callers wa
 _QUICK_TRIES = 20  # a supervisor that was killed is back within 20-100 ms (measured)
 _QUICK_PAUSE_S = 0.005
 _PATIENCE_S = 1.0  # between attempts to start a keeper that does not start
-_HELLO_S = 15.0  # the guardian replaces a hung supervisor within 8 s; then the socket ends
+_HELLO_S = 15.0  # the guardian replaces a hung supervisor within 5 s; then the socket ends
+_LATE_S = 1.0  # from a request to the first doubt about the keeper
 _DOORBELL = ord("D")
 # A supervisor that lives answers within a few ms; one that is stopped, or still being started, is not waited
 # for.
@@ -55,6 +58,7 @@ class KeeperRequest:
     is_repeatable: bool
     settle: Settle | None
     sent_with: socket.socket | None
+    asked_at: float
     is_sent: bool = False
     timer: asyncio.TimerHandle | None = None
 
@@ -76,13 +80,16 @@ class Unanswered:
     """One entry for each waiting caller, and those of cancelled callers until their deadline: numbers,
     deadlines, what happens when the keeper restarts. Touches no socket.
 
-    `trouble` is why the keeper cannot be reached, `is_reachable` whether it can.
+    `late` is called once a second while one of them waits for longer than that. `trouble` is why the keeper
+    cannot be reached, `is_reachable` whether it can.
     """
 
+    late: Callable[[], None]
     trouble: OutliveError | None = field(default=None, init=False)
     is_reachable: bool = field(default=False, init=False)
     _requests: dict[int, KeeperRequest] = field(default_factory=dict, init=False)
     _number: int = field(default=0, init=False)
+    _watch: asyncio.TimerHandle | None = field(default=None, init=False)  # one for the oldest
 
     def __contains__(self, request: KeeperRequest) -> bool:
         """Tell whether `request` still waits for its answer."""
@@ -109,9 +116,23 @@ class Unanswered:
             is_repeatable=is_repeatable,
             settle=settle,
             sent_with=sent_with,
+            asked_at=loop.time(),
         )
         request.timer = loop.call_later(deadline_s, self._expire, request, deadline_s)
+        if self._watch is None:
+            self._watch = loop.call_later(_LATE_S, self._look)
         return request
+
+    def _look(self) -> None:
+        self._watch = None
+        if (oldest := next(iter(self._requests.values()), None)) is None:
+            return
+        loop = asyncio.get_running_loop()
+        rest_s = oldest.asked_at + _LATE_S - loop.time()
+        if rest_s <= 0:
+            self.late()
+            rest_s = _LATE_S
+        self._watch = loop.call_later(rest_s, self._look)
 
     def forget(self, request: KeeperRequest) -> None:
         """Drop a question without an outcome."""
@@ -235,10 +256,11 @@ class KeeperLink:
         self._socket: socket.socket | None = None
         self._lost, self._was_ready = asyncio.Event(), asyncio.Event()
         self._is_there, self._has_room = asyncio.Event(), asyncio.Event()
-        self._unanswered = Unanswered()
+        self._unanswered = Unanswered(late=self._rouse)
         self._unsent: deque[KeeperRequest] = deque()
         self._hello: KeeperRequest | None = None
         self._task: asyncio.Task[None] | None = None
+        self._rousing: asyncio.Future[None] | None = None
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -313,6 +335,9 @@ class KeeperLink:
         request.future.cancel()
         if self._unanswered.is_reachable:
             self._send(request)
+
+    def _rouse(self) -> None:
+        self._rousing = asyncio.get_running_loop().run_in_executor(None, rouse_keeper, Layout(self._root))
 
     # -- sending
 

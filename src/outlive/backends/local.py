@@ -220,7 +220,7 @@ def _settle(ready: "asyncio.Future[None]") -> None:
 # From here on an input is worth a pipe of the server's own; what is typed is not.
 _DIRECT_BYTES = 16 * 1024
 _CONNECT_S = 20.0
-# A hung supervisor is replaced by the guardian within 6-8 s and the request is sent again: time for both.
+# A hung supervisor is replaced by the guardian within 5 s and the request is sent again: time for both.
 _START_S = 25.0
 _OFFERS_S = 25.0  # longer than trying may take
 _ANSWER_S = 15.0

@@ -22,7 +22,6 @@ from outlive.core.layout import Degraded, Layout
 from outlive.core.values import dataclass
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.kernel.disk import look_at_space, probe
-from outlive.kernel.lock_proof import wake_supervisor
 from outlive.store.registry import Registry
 
 _logger = logging.getLogger(__name__)
@@ -114,8 +113,6 @@ class DiskWatch:
         """Look from time to time, for ever."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            # Supervisor and guardian continue each other; a command may have stopped both.
-            await asyncio.to_thread(wake_supervisor, Layout(self._root).supervisor_pid)
             try:
                 await self.look()
             except (OSError, StoreCorrupt) as error:

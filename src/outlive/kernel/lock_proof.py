@@ -23,15 +23,18 @@ the lock alone decides.
 process it is.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
 import socket
 import struct
 
+from outlive.core.layout import Layout
 from outlive.kernel.files import read_small
+from outlive.kernel.locks import holder_of
 from outlive.kernel.processes import has_exited, wake
-from outlive.kernel.sockets import peer_of, peer_pidfd
+from outlive.kernel.sockets import connect_unix, peer_of, peer_pidfd
 
 _FLOCK = struct.Struct("hhqqi")  # struct flock of fcntl(2): kind, whence, start, length, pid
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -69,21 +72,22 @@ def pid_of_holder(lock: int) -> int:
     return 0 if kind == _FREE else pid or -1
 
 
-def wake_supervisor(path: str) -> None:
-    """Continue the process that holds the lock at `path` if a command has stopped it.
+def rouse_keeper(layout: Layout) -> None:
+    """Continue supervisor and guardian if a command has stopped them, and have the guardian look at the
+    supervisor now.
 
-    For the processes that ask something of a supervisor whose guardian may be stopped as well.
+    For a process whose request was not answered for a second. The guardian pings the supervisor when a
+    process connects that is not the supervisor, and replaces it if it hangs.
     """
-    try:
-        lock = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return
-    try:
-        wake(pid_of_holder(lock))
-    except OSError:  # a file system without locks
-        pass
-    finally:
-        os.close(lock)
+    with contextlib.suppress(OSError):  # no keeper, or a file system without locks
+        lock = os.open(layout.supervisor_pid, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            wake(pid_of_holder(lock))
+        finally:
+            os.close(lock)
+    wake(holder_of(layout.guardian_lock) or 0)
+    with contextlib.suppress(OSError):
+        connect_unix(layout.guardian_socket).close()
 
 
 _MARK = b"\nNoNewPrivs:\t"  # the beginning of its line in /proc/PID/status

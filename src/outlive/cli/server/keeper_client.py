@@ -16,7 +16,7 @@ from outlive.protocols.keeper import decode_message, encode_message
 _CONNECT_PATIENCE_S = 3.0  # a supervisor that has just died is back within 0.2 s
 _RETURN_PATIENCE_S = 25.0  # as long as a server waits for the keeper when it starts a command
 _RETRY_S = 0.01
-_SILENT_S = 1.0  # a supervisor that says nothing for so long may have been stopped by a command
+_SILENT_S = 1.0  # a supervisor that says nothing for so long may hang, or have been stopped by a command
 _CANNOT_CONNECT = (FileNotFoundError, ConnectionRefusedError, BlockingIOError)
 
 
@@ -90,14 +90,14 @@ class KeeperClient:
         poll.register(self._socket, events)
         while not poll.poll(max(0.0, min(_SILENT_S, deadline - time.monotonic())) * 1000):
             if time.monotonic() < deadline:
-                self._wake()
+                self._rouse()
                 continue
             raise BackendUnavailable("timeout", "The keeper did not answer in time.")
 
-    def _wake(self) -> None:
-        from outlive.kernel.lock_proof import wake_supervisor  # noqa: PLC0415 - hardly ever needed
+    def _rouse(self) -> None:
+        from outlive.kernel.lock_proof import rouse_keeper  # noqa: PLC0415 - hardly ever needed
 
-        wake_supervisor(self._layout.supervisor_pid)
+        rouse_keeper(self._layout)
 
     def fileno(self) -> int:
         """Return the connection's descriptor; it becomes readable when the keeper goes away."""

@@ -12,9 +12,12 @@ supervisor start each other again, each by a spawn (the supervisor is never fork
 touches a command or its output; shims and the supervisor do.
 
 Packets on guardian.sock, from the supervisor: `spawn` with one descriptor for each new shim (its link),
-`pong`, `retire`. To the supervisor: `hello PID`, `ping`, `server PID TICKS` for a server that it has started,
-`spawned` once the links of a request are closed here, and before that `useless REASON` if the program cannot
-be executed; also later, if a shim's end shows that.
+`pong`, `retire`, `unserved` when a server has hung up. To the supervisor: `hello PID`, `ping`, `server PID
+TICKS` for a server that it has started, `spawned` once the links of a request are closed here, and before
+that `useless REASON` if the program cannot be executed; also later, if a shim's end shows that.
+
+Any other process that connects is hung up on. It says by that alone that the supervisor leaves it unanswered:
+the supervisor is pinged immediately.
 """
 
 import contextlib
@@ -60,13 +63,13 @@ _UMASK = 0o022  # of a server that no person's program has started; ours is for 
 
 
 class ServerStarter:
-    """Looks once a second."""
+    """Looks in each of the guardian's ticks."""
 
     def __init__(self, layout: Layout, own: set[int]) -> None:
         self._layout = layout
         self._own = own
         self._pid = 0
-        self._alone_ticks = 0
+        self.alone_ticks = 0  # without a server where one is wanted
         self._begun_at = self._next_at = 0.0
         self._rest_s = _FIRST_REST_S
         self.introduction = (
@@ -76,10 +79,10 @@ class ServerStarter:
     def tick(self, now: float) -> bool:
         """Start a server if one is due; return whether one was started."""
         if not is_server_wanted(self._layout) or self._is_served():
-            self._alone_ticks = 0
+            self.alone_ticks = 0
             return False
-        self._alone_ticks += 1
-        if self._alone_ticks < _NO_SERVER_TICKS or now < self._next_at:
+        self.alone_ticks += 1
+        if self.alone_ticks < _NO_SERVER_TICKS or now < self._next_at:
             return False
         if now - self._begun_at > _SETTLED_S:
             self._rest_s = _FIRST_REST_S
@@ -224,10 +227,11 @@ class ShimMaker:
         return reason
 
 
-_TICK_MS = 1000
-# Unanswered pings until the supervisor counts as hung. Ticks, not seconds: a suspended machine must not end
-# it.
-_HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5"))
+_REST_S = 10.0  # between two ticks while all is well
+_TICK_S = 1.0  # while a ping is unanswered, or something is missing
+# Unanswered pings until the supervisor counts as hung: with the second after which a client says that it
+# waits, less than five. Ticks, not seconds: a suspended machine must not end it.
+_HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "3"))
 # Ticks until a supervisor that never connected counts as hung; taking over takes it a second.
 _UNMET_TICKS = 10 * _HUNG_TICKS
 _ALONE_TICKS = 3  # until a supervisor follows one that ended before it connected
@@ -306,6 +310,7 @@ class Guardian:
         self._alone_ticks = 0
         self._spawned_at = 0.0
         self._quick_deaths = 0
+        self._next_tick = time.monotonic() + _TICK_S
         self._failures = 0  # supervisors in a row that could not start
         # True when a client launched the guardian while a supervisor was still there, perhaps about to leave
         # for good: a supervisor has to follow all the same.
@@ -324,9 +329,8 @@ class Guardian:
         """Serve until retired."""
         self._poll.register(self._wake, select.POLLIN)
         self._poll.register(self._listener.fileno(), select.POLLIN)
-        next_tick = time.monotonic() + _TICK_MS / 1000
         while True:
-            wait_ms = max(0, int((next_tick - time.monotonic()) * 1000))
+            wait_ms = max(0, math.ceil((self._next_tick - time.monotonic()) * 1000))
             for fd, _ in self._poll.poll(wait_ms):
                 if fd == self._wake:
                     if signal.SIGTERM in os.read(self._wake, 512):
@@ -336,8 +340,8 @@ class Guardian:
                     self._meet()
                 elif self._supervisor is not None and fd == self._supervisor.fileno() and not self._obey():
                     return
-            if time.monotonic() >= next_tick:
-                next_tick = time.monotonic() + _TICK_MS / 1000
+            if time.monotonic() >= self._next_tick:
+                self._next_tick = time.monotonic() + _TICK_S
                 if not self._tick():
                     return
 
@@ -347,6 +351,7 @@ class Guardian:
             return
         if not _is_supervisor(self._proof, connection):
             connection.close()
+            self._look_now()
             return
         # A second supervisor that holds the lock proves that the first has ended, though its link is still
         # open here.
@@ -358,6 +363,11 @@ class Guardian:
         self._unanswered = self._alone_ticks = self._failures = 0
         self._poll.register(connection.fileno(), select.POLLIN)
         self._greet()
+
+    def _look_now(self) -> None:
+        """Have the next tick at once, unless a ping is unanswered: too many callers must not hurry those."""
+        if self._supervisor is not None and not self._unanswered:
+            self._next_tick = 0.0
 
     def _greet(self) -> None:
         # Before the hello, behind which the supervisor asks for shims.
@@ -385,8 +395,12 @@ class Guardian:
         elif message == b"spawn":
             self._report(self._maker.make(fds))
             self._say(b"spawned")  # from now on no process but the shim holds its link: its death closes it
+        elif message == b"unserved":
+            self._look_now()
         elif message == b"pong":
             self._unanswered = 0
+            if not self._servers.alone_ticks:
+                self._next_tick = time.monotonic() + _REST_S
         elif message == b"retire":
             if self._is_at_home():
                 with contextlib.suppress(OSError):
@@ -406,6 +420,7 @@ class Guardian:
         self._supervisor.close()
         self._supervisor = None
         self._unanswered = 0
+        self._next_tick = time.monotonic() + _TICK_S
 
     def _start_supervisor(self) -> None:
         hit("guardian.respawn")
@@ -431,9 +446,6 @@ class Guardian:
     def _tick(self) -> bool:
         if time.monotonic() > self._leaves_at:
             return False
-        for pid in stopped_children():
-            if pid in self._own:  # not a command that we have adopted: that one may be paused
-                wake(pid)
         self._servers.wake()
         if not self._is_leaving() and self._servers.tick(time.monotonic()):
             self._say(self._servers.introduction)
@@ -491,6 +503,9 @@ class Guardian:
             self._say(b"useless " + trouble.encode())
 
     def _reap(self) -> None:
+        for pid in stopped_children():
+            if pid in self._own:  # not a command that we have adopted: that one may be paused
+                wake(pid)
         while True:
             try:
                 child = find_ended()
@@ -500,6 +515,7 @@ class Guardian:
                 return
             if child.si_pid in self._own:
                 self._own.discard(child.si_pid)
+                self._look_now()  # it may be the server
                 self._report(self._maker.ended(child))
             else:
                 self._note(child)

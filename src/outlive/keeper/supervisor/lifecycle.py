@@ -110,7 +110,6 @@ def still_running(table: ManagedProcesses) -> dict[str, object]:
 
 # Without processes and without clients for so long, the keeper ends.
 _IDLE_S = float(os.environ.get("OUTLIVE_KEEPER_IDLE_S", "10"))
-_LOOK_S = 1.0  # between two looks at idleness, at the state folder and at the reserve
 _REFILL_S = 0.01  # between two slices of a reserve that is being refilled
 # How long commands may live on after a SIGTERM. Less than the 90 s after which systemd kills
 # (systemd-system.conf(5), DefaultTimeoutStopSec=).
@@ -149,12 +148,11 @@ class Lifecycle:
         self._clients: ControlClients | None = None
         # Servers that have not got the sync mark; None once everything live is known.
         self._unsynced: list[ControlClient] | None = []
-        self._last_seen = time.monotonic()
+        self._idle_since: float | None = None
         self._ancestry = Ancestry(self._of_ours, of=os.getpid(), outside=guardian.servers)
         self._confinement = Confinement.of(os.getpid())
         self._known_servers: set[tuple[int, int]] = set()
-        loop.later(_LOOK_S, self._look_idle)
-        loop.later(_LOOK_S, self._refill)
+        loop.regularly(self._look)
 
     def listen(
         self,
@@ -315,12 +313,14 @@ class Lifecycle:
 
     def _refill(self) -> None:
         """Refill the disk reserve, a part in each turn, once there is space."""
-        goes_on = self._home.is_here() and self._reserve.refill()
-        self._loop.later(_REFILL_S if goes_on else _LOOK_S, self._refill)
+        if self._home.is_here() and self._reserve.refill():
+            self._loop.later(_REFILL_S, self._refill)
 
-    def _look_idle(self) -> None:
-        """End when there is nothing to keep and no client is connected, and no server is to come back."""
-        self._loop.later(_LOOK_S, self._look_idle)
+    def _look(self) -> bool:
+        """End when there is nothing to keep and no client is connected, and no server is to come back.
+
+        Return whether that may be soon.
+        """
         if self._clients is not None and (new := self._guardian.servers - self._known_servers):
             self._known_servers |= new
             # One that connected before its guardian did was taken for a command; it connects again.
@@ -329,19 +329,20 @@ class Lifecycle:
             if self._home.has_moved():
                 log("the state folder was moved: going on there")
                 self.retire(lambda _reply: None)
-                return
             # The folder is gone, so no client finds us any more. What lives may end by itself first (decision
             # 61).
-            if not self._table.living_ids():
+            elif not self._table.living_ids():
                 log("the state folder is gone, and nothing lives here: ending")
                 self.retire(lambda _reply: None, is_end=True)
-            return
+            return False
+        self._refill()
+        has_clients = self._clients is not None and len(self._clients) > 0
+        # If services are wanted and rest, their server has to find a guardian that starts it again.
+        if self._table or has_clients or self._home.is_server_wanted():
+            self._idle_since = None
+            return False
         now = time.monotonic()
-        if self._table or (self._clients is not None and len(self._clients)):
-            self._last_seen = now
-        elif self._home.is_server_wanted():
-            self._last_seen = (
-                now  # all services rest: their server has to find a guardian that starts it again
-            )
-        elif now - self._last_seen > _IDLE_S:
+        self._idle_since = self._idle_since or now
+        if now - self._idle_since > _IDLE_S:
             self.retire(lambda _reply: None, is_end=True)
+        return True

@@ -7,6 +7,7 @@ from the files, which is always safe.
 """
 
 import heapq
+import math
 import os
 import select
 import time
@@ -17,6 +18,8 @@ from outlive.core.values import dataclass
 _MAX_ERRORS = 200  # in the life of a process: a fault that repeats in every turn reaches it soon
 _MAX_EVENTS = 512  # in a turn: the others are reported in the next one
 _TIMERS_S = 0.1  # in a turn: thousands that are due at once must not keep descriptors waiting for seconds
+_REST_S = 10.0  # between two rounds of looks while there is nothing to do
+_SOON_S = 1.0  # from work to the look that follows from it
 
 
 @dataclass(eq=False, slots=True)
@@ -38,7 +41,11 @@ class Timer:
 
 
 class Loop:
-    """Watches descriptors (level-triggered) and runs timers; `now_ns` is the time at which the turn began."""
+    """Watches descriptors (level-triggered) and runs timers; `now_ns` is the time at which the turn began.
+
+    What nothing reports is looked at in rounds: a second after work, and otherwise every ten seconds. All
+    looks have one timer, so that an idle supervisor wakes once for all of them.
+    """
 
     def __init__(self, log: Callable[[str], None]) -> None:
         """Create the epoll object; `log` takes one line of text."""
@@ -47,6 +54,8 @@ class Loop:
         self._timers: list[tuple[float, int, Timer]] = []
         self._sequence = 0
         self._hooks: list[Callable[[], None]] = []
+        self._looks: list[Callable[[], bool]] = []
+        self._next_look = Timer(math.inf, None)
         self._log = log
         self._errors = 0
         self._stopping = False
@@ -84,6 +93,26 @@ class Loop:
         self._sequence += 1
         heapq.heappush(self._timers, (timer.when, self._sequence, timer))
         return timer
+
+    def regularly(self, look: Callable[[], bool]) -> None:
+        """Call `look` in each round; while it returns True, there is one each second."""
+        self._looks.append(look)
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Have the next round within a second."""
+        if self._next_look.when > time.monotonic() + _SOON_S:
+            self._next_look.cancel()
+            self._next_look = self.later(_SOON_S, self._look)
+
+    def _look(self) -> None:
+        self._next_look = self.later(_REST_S, self._look)
+        for look in self._looks:
+            try:
+                if look():
+                    self.look_soon()
+            except Exception as error:  # noqa: BLE001 - outermost loop, as in `turn`
+                self._failed(error)
 
     def after_turns(self, hook: Callable[[], None]) -> None:
         """Call `hook` at the end of every turn; at most a handful of hooks."""

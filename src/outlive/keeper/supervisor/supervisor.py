@@ -17,7 +17,7 @@ from outlive.core.layout import Layout
 from outlive.keeper.common.spawn import take_handed_lock, take_handed_program
 from outlive.keeper.common.standard_files import log, use_standard_files
 from outlive.keeper.supervisor.capability_probe import CapabilityProbe
-from outlive.keeper.supervisor.clients import Doorbells
+from outlive.keeper.supervisor.clients import ControlClient, Doorbells
 from outlive.keeper.supervisor.endings.exit_handler import ExitHandler
 from outlive.keeper.supervisor.endings.orphans import Orphans, Reaper
 from outlive.keeper.supervisor.endings.takeover import Takeover, surviving
@@ -135,12 +135,8 @@ class Supervisor:
         live, is_same_boot = surviving(layout), boot_of(layout.live) == this_boot()
         journal = Journal(layout.live, live, boot=this_boot())
         self._loop = loop = Loop(log)
-        bells, inputs, passed_stdin, reserve = (
-            Doorbells(loop),
-            Inputs(loop),
-            PassedStdin(),
-            Reserve(layout.root),
-        )
+        bells, inputs, reserve = Doorbells(loop), Inputs(loop), Reserve(layout.root)
+        self._passed_stdin = passed_stdin = PassedStdin()
         trees = TreeControl(reserve, touch=bells.touch)
         self._table = table = ManagedProcesses(
             loop, journal, inputs, Unrecovered(loop, layout, live), touch=bells.touch
@@ -208,7 +204,7 @@ class Supervisor:
             bells,
             handle=requests.handle,
             lend=requests.lend,
-            dropped=passed_stdin.forget,
+            dropped=self._dropped,
         )
         # What lives is taken over a slice in each turn of the loop.
         recovery = Takeover(
@@ -264,6 +260,13 @@ class Supervisor:
     def _forget(self, process: ManagedProcess) -> None:
         self._table.forget(process)
         self._prepared.replace_one()
+        self._loop.look_soon()  # it may have been the last
+
+    def _dropped(self, client: ControlClient) -> None:
+        self._passed_stdin.forget(client)
+        self._loop.look_soon()
+        if client.is_server:
+            self._guardian.say(b"unserved")  # where services are wanted it starts the next one
 
     def _stop_over_limit(self, process: ManagedProcess, cause: CauseCode, note: str) -> None:
         self._endings.stops.stop(process, cause, grace_s=process.spec.grace_s, note=note)

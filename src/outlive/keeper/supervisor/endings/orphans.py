@@ -77,6 +77,7 @@ class Orphans:
         if not process.is_orphan:  # otherwise only a holder died: the supervisor still has every descriptor
             process.is_orphan = True
             self.log(f"the shim of {process.process_id} is gone")
+            self.loop.look_soon()  # the command may be our child now, and have ended
             record = read_pid(process.folder)
             if process.phase >= Phase.EXITED:
                 self.endings.look_for_tree(process)
@@ -287,11 +288,8 @@ def _may_have_run() -> ExitRecord:
     return ExitRecord(kind="lost", number=0, ended_ns=time.time_ns(), note="may have run")
 
 
-_REAPER_LOOK_S = 1.0
-
-
 class Reaper:
-    """Reaps once a second: until then a zombie costs only its pid."""
+    """Reaps in each round of looks: until then a zombie costs only its pid."""
 
     def __init__(
         self, loop: Loop, layout: Layout, *, guardians: set[int], claimed: Callable[[], set[int]]
@@ -299,19 +297,17 @@ class Reaper:
         """Take the pids of `guardians`, which are no commands; `claimed` returns those whose exit is still to
         be read.
         """
-        self._loop = loop
         self._layout = layout
         self._guardians = guardians
         self._claimed = claimed
-        loop.later(_REAPER_LOOK_S, self._look)
+        loop.regularly(self._look)
 
-    def _look(self) -> None:
-        self._loop.later(_REAPER_LOOK_S, self._look)
+    def _look(self) -> bool:
         try:
             if find_ended() is None:
-                return
+                return False
         except ChildProcessError:
-            return
+            return False
         claimed = self._claimed()
         for pid in children(os.getpid()):
             fields = stat_fields(pid)
@@ -324,6 +320,7 @@ class Reaper:
             self._guardians.discard(pid)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
+        return False
 
     def _note(self, pid: int, ticks: int) -> None:
         status = exit_status_of_zombie(pid, ticks)

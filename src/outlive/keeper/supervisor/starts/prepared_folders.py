@@ -114,7 +114,8 @@ class PreparedFolders:
                 # On a read-only file system it would be looked into for ever: the next supervisor removes it.
                 if error.errno != errno.EROFS:
                     self._look_into(path)
-        self._loop.later(_REFILL_S if self._leftovers else _CLEAR_AFTER_S, self._clear_leftover)
+        if self._leftovers:
+            self._loop.later(_REFILL_S, self._clear_leftover)
 
     def _look_into(self, path: str) -> None:
         """Put a folder's content before the folder itself."""

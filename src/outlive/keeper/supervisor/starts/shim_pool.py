@@ -9,8 +9,9 @@ import os
 import select
 import signal
 import socket
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -28,9 +29,10 @@ _RECONNECT_S = 0.01  # between two attempts to reach the guardian
 _RESPAWN_EVERY = 25  # attempts: a guardian takes 30 ms to take its lock, more on a busy machine
 _MAX_ATTEMPTS = 1000  # ten seconds: a guardian that holds its lock and does not listen hangs
 _REFILL_S = 0.25  # after a shim that never came: the guardian has no room for processes, or is gone
-_TICK_S = 1.0
-# Ticks without a ping until the guardian counts as hung; more than the guardian's own patience with us.
-_HUNG_TICKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "5")) + 3
+_PING_S = 12.0  # a guardian that has nothing to say pings every ten seconds
+_SPAWN_S = 1.0  # it makes shims within milliseconds
+# Looks at a silent guardian until it counts as hung; more than the guardian's own patience with us.
+_HUNG_LOOKS = int(os.environ.get("OUTLIVE_KEEPER_HUNG_TICKS", "3")) + 3
 _MIN_IDLE = 16  # idle shims that are kept ready
 _MAX_IDLE = 64  # idle shims that are kept after a burst; the others quit
 # Asked for in batches: the guardian is woken once for each.
@@ -39,7 +41,7 @@ _MAX_BATCH = 16
 # So many starts within the life of one command are a crowd: then throughput matters, not how soon each one
 # begins.
 _CROWD = 4
-# Looked at once a second: whether a shim was stopped. A tenth of them, and no fewer than these.
+# Looked at in a round: whether a shim was stopped. A tenth of them, and no fewer than these.
 _LOOKED_AT = 64
 
 
@@ -71,7 +73,8 @@ class GuardianLink:
     _spawning: int = field(default=0, init=False)  # requests whose links are still open in the guardian
     pid: int = field(default=0, init=False)
     _attempts: int = field(default=0, init=False)
-    _silent_ticks: int = field(default=0, init=False)
+    _heard_at: float = field(default=0.0, init=False)
+    _silent_looks: int = field(default=0, init=False)
     _retired: bool = field(default=False, init=False)
     is_leaving: bool = field(default=False, init=False)
     spawned: set[int] = field(default_factory=set, init=False)
@@ -81,7 +84,7 @@ class GuardianLink:
     def begin(self) -> None:
         """Connect, and connect again whenever the connection is lost."""
         self._connect()
-        self.loop.later(_TICK_S, self._tick)
+        self.loop.regularly(self._look)
 
     @property
     def is_connected(self) -> bool:
@@ -104,8 +107,8 @@ class GuardianLink:
             self._attempts += 1
             self.loop.later(_RECONNECT_S, self._connect)
             return
-        self._attempts = 0
-        self._silent_ticks = 0
+        self._attempts = self._silent_looks = 0
+        self._heard_at = time.monotonic()
         self._link = link
         self._is_met = False
         self.pid = sockets.peer_of(link)[0]
@@ -143,7 +146,8 @@ class GuardianLink:
         if packet is None:
             return
         message, _ = packet
-        self._silent_ticks = 0
+        self._heard_at = time.monotonic()
+        self._silent_looks = 0
         if not message:
             self.loop.unwatch(self._link.fileno())
             self._link.close()
@@ -164,36 +168,41 @@ class GuardianLink:
             pid, ticks = map(int, message.split()[1:])
             self.servers.add((pid, ticks))
             self.spawned.add(pid)  # it becomes a child of ours when its guardian dies
+            self.loop.look_soon()  # it may have connected before, and was taken for a command
         elif message == b"spawned":
             self._spawning -= 1
         elif message == b"ping":
-            with contextlib.suppress(OSError):
-                sockets.send(self._link, b"pong")
+            self.say(b"pong")
 
-    def _tick(self) -> None:
-        self.loop.later(_TICK_S, self._tick)
+    def _look(self) -> bool:
         if self._link is None:
-            return
-        self._silent_ticks += 1
-        if self._silent_ticks > 1:
-            wake(self.pid)
-        if self._silent_ticks > _HUNG_TICKS:
+            return False
+        if time.monotonic() - self._heard_at < (_SPAWN_S if self._spawning else _PING_S):
+            return self._spawning > 0
+        wake(self.pid)
+        self._silent_looks += 1
+        if self._silent_looks > _HUNG_LOOKS:
             self.log(f"guardian {self.pid} does not ping: ending it")
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-            self._silent_ticks = 0
+            self._silent_looks = 0
+        return True
+
+    def say(self, words: bytes, fds: Sequence[int] = ()) -> bool:
+        """Send the guardian a packet; False if it cannot be sent now."""
+        try:
+            return self._link is not None and sockets.send(self._link, words, fds)
+        except OSError:
+            return False
 
     def spawn(self, their_ends: list[int]) -> bool:
         """Ask for a shim on the other end of each link; False when the guardian cannot be asked now."""
-        if self._link is None or not self._is_met:
-            return False
-        try:
-            is_asked = sockets.send(self._link, b"spawn", their_ends)
-        except OSError:
+        if not self._is_met or not self.say(b"spawn", their_ends):
             return False
         self.trouble = ""
-        self._spawning += is_asked
-        return is_asked
+        self._spawning += 1
+        self.loop.look_soon()  # a guardian that hangs answers nothing
+        return True
 
     def retire(self, *, is_end: bool) -> None:
         """End the guardian for good; with `is_end` no next keeper is expected.
@@ -210,7 +219,7 @@ class GuardianLink:
             with contextlib.suppress(OSError):
                 retire_lock(self.layout.supervisor_lock, is_end=is_end)
         unmet = {*self.spawned, self.pid}
-        if self._link is not None and self._is_met and self._ask_to_retire(self._link):
+        if self._is_met and self.say(b"retire"):
             unmet.discard(self.pid)
             wake(self.pid)
         elif is_at_home:
@@ -218,13 +227,6 @@ class GuardianLink:
         for pid in unmet - {0}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-
-    @staticmethod
-    def _ask_to_retire(link: socket.socket) -> bool:
-        try:
-            return sockets.send(link, b"retire")
-        except OSError:
-            return False
 
 
 class ShimListener(Protocol):
@@ -255,7 +257,7 @@ class ShimPool:
         self._is_refill_due = False
         self._taken = 0  # counts the shims that were taken
         self._all: deque[ShimLink] = deque()  # those whose link has ended, too, until they are looked at
-        loop.later(_TICK_S, self._look)
+        loop.regularly(self._look)
 
     def __len__(self) -> int:
         """Return how many are idle."""
@@ -360,18 +362,20 @@ class ShimPool:
             return
         self._offer(shim)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
         """Continue shims that a command has stopped, of those that were not looked at for the longest time.
+
+        Those of this guardian are its children, and it is told of them (SIGCHLD): here the others count.
 
         A stopped shim reports no end. It is continued by what is sent to it (`wake_by`,
         `native/common/kernel.h`), and by what is asked about its process (`endings.tree_control`).
         """
-        self._loop.later(_TICK_S, self._look)
         for _ in range(min(max(_LOOKED_AT, len(self._all) // 10), len(self._all))):
             shim = self._all.popleft()
             if shim.socket.fileno() >= 0:
                 self._all.append(shim)
                 wake(shim.pid)
+        return False
 
     def adopt(self, shim: ShimLink) -> None:
         """Watch a shim's socket."""
