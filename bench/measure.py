@@ -93,6 +93,9 @@ TARGETS = {
     "fleet_files": Target("the server's descriptors for a process on a node", "<=", 1, "more"),
     "live_keeper": Target("1000 live processes: keeper and shims", "<=", 500, "KB a process"),
     "live_server": Target("1000 live processes: server", "<=", 10, "KB a process"),
+    "live_idle": Target(
+        "100 live processes that are silent: all of ours together", "<=", 1, "switches a second"
+    ),
     "live_threads": Target("1000 live processes: threads of the server", "<=", 0, "more"),
 }
 

@@ -71,6 +71,17 @@ def threads(pid: int) -> int:
     return int(_stat(pid)[17])
 
 
+def switches(pid: int) -> int:
+    """How often the process's threads were switched to, by their own doing or not."""
+    lines = [
+        line
+        for status in Path(f"/proc/{pid}/task").glob("*/status")
+        for line in status.read_text().splitlines()
+        if "voluntary_ctxt_switches:" in line
+    ]
+    return sum(int(line.rpartition(":")[2]) for line in lines)
+
+
 def descriptors(pid: int) -> int:
     """How many descriptors the process has open."""
     return len(os.listdir(f"/proc/{pid}/fd"))

@@ -1,6 +1,7 @@
-"""Many live processes: what one costs in memory, descriptors and threads."""
+"""Many live processes: what one costs in memory, descriptors and threads, and how often ours wake idle."""
 
 import statistics
+import time
 from dataclasses import dataclass
 
 from bench import proc
@@ -11,6 +12,8 @@ from bench.servers import Endpoint
 from bench.wire import Connection, result_of
 
 _WARM_UP = 300
+_SWITCHES = "switches a second"
+_QUIET_S = (15, 30)  # after the last command, and then while it is counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +45,12 @@ def run(bench: Bench) -> Section:
             _start(client, _WARM_UP, words=["/bin/true"], completed=True)
             commands: set[int] = set()
             looks = []
+            _rest(bench, section, endpoint, commands)
             for count in (few, many):
                 bench.say(f"live: {count} processes")
                 commands |= _start(client, count - len(commands), words=["sleep", "3600"])
                 looks.append(_look(endpoint, commands))
+                _rest(bench, section, endpoint, commands)
         _tell(section, looks[0], looks[1], counts=(few, many))
     except Unavailable as reason:
         section.notes.append(f"left out: {reason}")
@@ -68,11 +73,30 @@ def _start(client: Connection, count: int, *, words: list[str], completed: bool 
     return pids
 
 
+def _heads(endpoint: Endpoint) -> list[int]:
+    return [endpoint.pids[name] for name in ("server", "supervisor", "guardian")]
+
+
+def _shims(endpoint: Endpoint, commands: set[int]) -> set[int]:
+    """The shims, the idle ones included: what lies below the guardian or holds a command, and is neither."""
+    below = proc.descendants(endpoint.pids["guardian"]) | {proc.parent(pid) for pid in commands}
+    return below - commands - {*_heads(endpoint), 1}
+
+
+def _rest(bench: Bench, section: Section, endpoint: Endpoint, commands: set[int]) -> None:
+    """Count the context switches of server, keeper and shims while nothing happens, one client connected."""
+    ours = {*_heads(endpoint), *_shims(endpoint, commands)}
+    settles_s, counted_s = bench.pick(_QUIET_S, (2, 10))
+    bench.say(f"live: idle with {len(commands)} processes")
+    time.sleep(settles_s)
+    count = sum(map(proc.switches, ours))
+    time.sleep(counted_s)
+    value = (sum(map(proc.switches, ours)) - count) / counted_s
+    section.add(f"idle, {len(commands)}", _SWITCHES, value=value)
+
+
 def _look(endpoint: Endpoint, commands: set[int]) -> _Footprint:
-    server, supervisor, guardian = (endpoint.pids[name] for name in ("server", "supervisor", "guardian"))
-    # Shims, the idle ones included, are what lies below the guardian or holds a command, and is neither.
-    below = proc.descendants(guardian) | {proc.parent(pid) for pid in commands}
-    shims = below - commands - {supervisor, guardian, server, 1}
+    server, supervisor, guardian = _heads(endpoint)
     return _Footprint(
         server_kb=proc.own_kb(server),
         server_threads=proc.threads(server),
@@ -80,7 +104,7 @@ def _look(endpoint: Endpoint, commands: set[int]) -> _Footprint:
         supervisor_kb=proc.own_kb(supervisor),
         supervisor_descriptors=proc.descriptors(supervisor),
         guardian_kb=proc.own_kb(guardian),
-        shims_kb=tuple(proc.own_kb(pid) for pid in shims),
+        shims_kb=tuple(map(proc.own_kb, _shims(endpoint, commands))),
     )
 
 
@@ -103,4 +127,5 @@ def _tell(section: Section, first: _Footprint, last: _Footprint, *, counts: tupl
     section.add("server", "threads more", value=last.server_threads - first.server_threads)
     section.judge("live_keeper", keeper, unit="KB a process")
     section.judge("live_server", "server", unit="KB a process more")
+    section.judge("live_idle", f"idle, {few}", unit=_SWITCHES)
     section.judge("live_threads", "server", unit="threads more")

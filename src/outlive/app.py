@@ -288,6 +288,11 @@ class Application:
         finding = self._engine.reconciliation.progress
         return found if finding is None else max(found, finding.of)
 
+    @property
+    def folder_moved(self) -> asyncio.Future[str]:
+        """The state folder's new path, once it was moved."""
+        return self._engine.disk.moved
+
     def _learn(self, event: Event) -> None:
         if isinstance(event, KeeperConnected):
             self._peers.learn(event.sessions, event.bounds)
@@ -306,6 +311,7 @@ class Application:
         await self._engine.bulk.cancel(note=note, grace_s=grace_s, deadline_s=grace_s + _STOP_PATIENCE_S)
 
     async def _show_metrics(self, _request: Request) -> Response:
+        await self._engine.disk.refresh()
         return Response(render(self._metric_families()), headers={"content-type": CONTENT_TYPE})
 
     def _metric_families(self) -> list[Family]:
@@ -327,10 +333,10 @@ class Application:
             free_bytes=self._engine.disk.free_bytes,
         )
 
-    def _health(self) -> dict[str, object]:
+    async def _health(self) -> dict[str, object]:
         return {
             "status": "ok",
-            **self._engine.disk.view(),
+            **await self._engine.disk.view(),
             "version": __version__,
             "pid": os.getpid(),
             "uptime_s": round(time.monotonic() - self._begun, 3),

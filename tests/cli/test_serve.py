@@ -1,5 +1,6 @@
-"""`outlive serve` as a user meets it: ready line, banner, refusals that can be understood, and the end."""
+"""`outlive serve` as a user meets it: ready line, banner, clear refusals, rest, and the end."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,16 +10,16 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.launching import environment, launched, run
-from tests.support.processes import is_alive, wait_dead
+from tests.support.processes import is_alive, of_state_folder, wait_dead
 from tests.support.raw import http_get
 from tests.support.rpc import connect
-from tests.support.server import heeded_path, outlive_command
+from tests.support.server import OutliveServer, heeded_path, outlive_command
 
 _READY = ("--print-json", "--jsonrpc-port", "0")
 
@@ -385,3 +386,22 @@ def test_a_default_place_where_nothing_could_run_is_refused_at_the_start(
     assert refused.stdout == ""
     assert says in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def _switches(pids: Iterable[int]) -> int:
+    """Return how often the threads of these processes were switched to."""
+    statuses = [path.read_text() for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/status")]
+    return sum(map(int, re.findall(r"ctxt_switches:\t(\d+)", "".join(statuses))))
+
+
+@pytest.mark.thorough
+async def test_an_idle_server_and_its_keeper_hardly_wake(own_server: OutliveServer) -> None:
+    """Beside 20 silent commands and a client: some ten switches, where timers without work made 250."""
+    async with connect(own_server.url) as client:
+        for _ in range(20):
+            await client.execute("sleep 1000", concurrent=True, detach=True)
+        await asyncio.sleep(3)  # what follows from work is done
+        ours = await asyncio.to_thread(of_state_folder, own_server.state_dir)
+        before = await asyncio.to_thread(_switches, ours)
+        await asyncio.sleep(10)
+        assert await asyncio.to_thread(_switches, ours) - before < 60

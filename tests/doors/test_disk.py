@@ -163,7 +163,7 @@ def test_the_folder_of_what_waits_is_made_anew_if_it_was_removed(served: Outlive
     with Client(served.state_dir, start_server=False) as client:
         first = client.start(gate.wait, group="g", group_limit=1)
         shutil.rmtree(served.state_dir / "waiting")
-        until((served.state_dir / "waiting").exists, "the folder")
+        until(lambda: client.list() and (served.state_dir / "waiting").exists(), "the folder")
         second = client.start("exit 4", group="g")
         assert second.info().state == "queued"
         gate.open()

@@ -454,6 +454,7 @@ class Records:
 
         Cancellation: it may be removed all the same.
         """
+        await self.disk.refresh()
         if self.disk.degraded == "read_only":
             await self.disk.check()  # before the row is gone: nothing can be removed there
         if not process.status.is_finished:

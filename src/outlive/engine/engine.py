@@ -11,6 +11,7 @@ import contextlib
 from typing import Self
 
 from outlive.backends.contract import Backend
+from outlive.core.events import KeeperDisconnected
 from outlive.core.layout import Layout
 from outlive.core.location import LOCAL
 from outlive.core.needs import Amounts
@@ -308,6 +309,10 @@ class Engine:
         stack.push_async_callback(self._feed.close)
         stack.push_async_callback(self.redaction.close)
         await self.disk.open()
+        stack.callback(self.disk.close)
+        # A keeper whose folder was moved goes on there, and hangs up here.
+        hung_up = self.events.subscribe(lambda _: self.disk.look_soon(), kinds={KeeperDisconnected})
+        stack.callback(hung_up)
         await self._ids.open()
         await self.session_ends.open()
         await self._preparation.open()

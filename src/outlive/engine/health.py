@@ -11,6 +11,7 @@ everything is as before.
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import time
 
@@ -22,23 +23,31 @@ from outlive.core.layout import Degraded, Layout
 from outlive.core.values import dataclass
 from outlive.engine.recovery.reconciliation import Reconciliation
 from outlive.kernel.disk import look_at_space, probe
+from outlive.kernel.folder_identity import moved_to
 from outlive.store.registry import Registry
 
 _logger = logging.getLogger(__name__)
 
-_LOOK_S = 1.0  # a few system calls in a thread
+_LOOK_S = 1.0  # how old what is answered may be; a look is a few system calls in a thread
 
 
 class DiskWatch:
-    """Looks at the state folder's disk once a second. Used from the engine's loop."""
+    """Looks at the state folder and its disk when a request needs it, and while something is wrong.
+
+    Used from the engine's loop.
+    """
 
     def __init__(self, root: str, registry: Registry) -> None:
         self._root = root
         self._folders = (Layout(root).waiting, Layout(root).notes)
         self._registry = registry
         self._identity: tuple[int, int] | None = None
+        self._folder = -1
+        self._is_wanted = asyncio.Event()
+        self._looked_at = math.inf  # until it is open there is nothing to look at
         self._turn = asyncio.Lock()
         self._found: Degraded | None = None
+        self.moved: asyncio.Future[str]  # the folder's new path, once it was moved
         self.free_bytes = 0  # of the file system, for this user, at the last look
 
     @property
@@ -48,19 +57,30 @@ class DiskWatch:
 
     async def open(self) -> None:
         """Take the state folder as it is now: another one in its place later on is not ours."""
+        self._looked_at = -math.inf
+        flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+        self._folder = await asyncio.to_thread(os.open, self._root, flags)
         self._identity = await asyncio.to_thread(identity_of, self._root)
+        self.moved = asyncio.get_running_loop().create_future()
         await self.look()
 
-    async def look(self) -> Degraded | None:
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self._folder)
+
+    async def look(self, *, known_for_s: float = 0.0) -> Degraded | None:
         """Look now; return what is found, which is reported from now on.
 
-        A registry in memory is put back into its file.
+        What is known for less than `known_for_s` seconds is returned without a look. A registry in memory is
+        put back into its file.
 
         By trying where the registry was refused: a quota, or an error of the disk, is not seen otherwise.
         """
         if self._registry.is_silent:  # a look would wait as well
             return "disk_silent"
         async with self._turn:
+            if time.monotonic() - self._looked_at < known_for_s:
+                return self._found
             is_doubtful = self._registry.is_refused or self._registry.is_in_memory
             found = await asyncio.to_thread(self._find, is_doubtful=is_doubtful)
             if found is None and self._registry.is_in_memory:
@@ -72,16 +92,30 @@ class DiskWatch:
                 _logger.warning("the state folder can be written again")
             else:
                 _logger.warning("the state folder cannot be written", extra={"degraded": found})
-        self._found = found
+        self._found, self._looked_at = found, time.monotonic()
+        place = await asyncio.to_thread(moved_to, self._folder) if found == "folder_gone" else None
+        if place is not None and not self.moved.done():
+            self.moved.set_result(place)
         return found
 
-    def view(self) -> dict[str, str]:
+    async def refresh(self) -> None:
+        """Look, unless that was done within the last second."""
+        if time.monotonic() - self._looked_at > _LOOK_S:
+            await self._try_to_look(known_for_s=_LOOK_S)
+
+    def look_soon(self) -> None:
+        """Have it looked at in the background, once a second at most."""
+        self._is_wanted.set()
+
+    async def view(self) -> dict[str, str]:
         """Return the member that answers have while the disk takes nothing: `degraded`; else none."""
+        await self.refresh()
         found = self.degraded
         return {} if found is None else {"degraded": found}
 
-    def sentence(self) -> str:
+    async def sentence(self) -> str:
         """Return the same for people, in one line; empty while everything is as it should be."""
+        await self.refresh()
         if (found := self.degraded) is None:
             return ""
         error = self._error(found)
@@ -97,11 +131,12 @@ class DiskWatch:
             raise self._error(found)
 
     def check_in_place(self) -> None:
-        """Return at once, by what was found last.
+        """Return at once, by what was found last, and have the next caller know more.
 
         Raises:
             OutliveError: `folder_gone`.
         """
+        self.look_soon()
         if self._found == "folder_gone":
             raise self._error(self._found)
 
@@ -110,13 +145,19 @@ class DiskWatch:
         return error_from_slug(found, MEANINGS[found])
 
     async def run(self) -> None:
-        """Look from time to time, for ever."""
+        """Look when that is wanted, and once a second while something is wrong, for ever."""
         while True:
+            if self._found is None:
+                await self._is_wanted.wait()
+            self._is_wanted.clear()
+            await self._try_to_look()
             await asyncio.sleep(_LOOK_S)
-            try:
-                await self.look()
-            except (OSError, StoreCorrupt) as error:
-                _logger.warning("the state folder cannot be looked at", extra={"reason": str(error)})
+
+    async def _try_to_look(self, *, known_for_s: float = 0.0) -> None:
+        try:
+            await self.look(known_for_s=known_for_s)
+        except (OSError, StoreCorrupt) as error:
+            _logger.warning("the state folder cannot be looked at", extra={"reason": str(error)})
 
     def _find(self, *, is_doubtful: bool) -> Degraded | None:
         if identity_of(self._root) != self._identity:

@@ -36,7 +36,7 @@ from outlive.policy.access import Access, Rates
 from outlive.server.access.guard import ACCESS
 from outlive.server.error_formats import STATUS, SendError, send_error
 
-SWEEP_S = 1.0  # between two sweeps of a loop that is not late
+SWEEP_S = 0.25  # between two sweeps of a loop that is not late
 
 _HEAD_S = 10.0  # from the connection, or a request's first byte, to the end of its head
 _BODY_S = 120.0  # from the end of the head to the end of the body: 16 MiB at 140 KB/s
@@ -153,21 +153,27 @@ class ConnectionLimiter:
         """Forget a connection; idempotent."""
         self._connections.pop(connection, None)
 
-    def sweep(self) -> None:
-        """Refuse the requests that take too long (408).
+    def sweep(self) -> bool:
+        """Refuse the requests that take too long (408); return whether others may come to take too long.
 
-        Called every `SWEEP_S`, later when the loop is late.
+        Called every `SWEEP_S`, later when the loop is late, as long as it returns True.
         """
         # A late call means that the loop stood still, and could not read what the clients had sent.
         late_s = self._clock() - self._swept - SWEEP_S
         self._swept = self._clock()
         self._lost_s += max(0.0, late_s)
         now = self._now()
+        is_waiting = False
         for connection in list(self._connections):
             limit_s = {ConnectionPhase.HEAD: _HEAD_S, ConnectionPhase.BODY: _BODY_S}.get(connection.phase)
-            if limit_s is not None and now - connection.since > limit_s and connection.is_answered:
+            if limit_s is None:
+                continue
+            if now - connection.since > limit_s and connection.is_answered:
                 self.leave(connection)
                 connection.turn_away(408)
+            else:
+                is_waiting = True
+        return is_waiting
 
     def _now(self) -> float:
         return self._clock() - self._lost_s

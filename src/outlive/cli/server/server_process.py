@@ -1,8 +1,4 @@
-"""`outlive serve`, the part with the libraries loaded: the event loop, readiness, signals and the last words.
-
-Looks for garbage while no client waits. Each connection leaves some that only a look finds, and a look takes
-milliseconds.
-"""
+"""`outlive serve`, the part with the libraries loaded: event loop, readiness, signals and the last words."""
 
 import asyncio
 import contextlib
@@ -12,7 +8,6 @@ import json
 import os
 import shlex
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -34,7 +29,6 @@ from outlive.discovery.state_folder import layout_of
 from outlive.keeper.common.standard_files import keep_log_short
 from outlive.kernel.disk import Reserve
 from outlive.kernel.files import read_small, write_whole
-from outlive.kernel.folder_identity import moved_to
 from outlive.kernel.locks import holder_of
 from outlive.observability.logs import logging_to
 from outlive.server.http.http_server import serving
@@ -45,9 +39,6 @@ from outlive.server.http.tls import server_context
 # 4 % of a busy server. So many objects that wait for the next look are some megabytes at most, and the look
 # is 10 ms.
 _THRESHOLDS = (25_000, 10, 5)
-_WORTH_A_LOOK = 1_000  # objects since the last one: a dozen connections
-_EACH_S = 0.25
-_QUIET = 0.1  # of one core, in the time since
 
 
 def collect_sometimes() -> None:
@@ -57,34 +48,8 @@ def collect_sometimes() -> None:
     gc.enable()
 
 
-@contextlib.contextmanager
-def collecting_when_quiet() -> Iterator[None]:
-    """Look earlier than that whenever the event loop has had little to do for a moment, while the block runs.
-
-    Of a burst the garbage is gone before the next one comes, which then need not wait for the look.
-    """
-    loop = asyncio.get_running_loop()
-    worked_s = time.thread_time()
-    timer: asyncio.TimerHandle
-
-    def look() -> None:
-        nonlocal timer, worked_s
-        before_s, worked_s = worked_s, time.thread_time()
-        if worked_s - before_s < _QUIET * _EACH_S and gc.get_count()[0] >= _WORTH_A_LOOK:
-            gc.collect(1)  # with what was in use at the last look
-            worked_s = time.thread_time()
-        timer = loop.call_later(_EACH_S, look)
-
-    timer = loop.call_later(_EACH_S, look)
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
 _Service = Callable[[ASGIApp, Sequence[socket]], AbstractAsyncContextManager[None]]
 
-_LOOK_S = 1.0  # between looks at where the state folder lies
 # More than Python's default of some six: a thread that waits for a frozen disk is lost to all others.
 _THREADS = 32
 _FORCED = 130  # 128 + SIGINT, as shells count
@@ -147,10 +112,10 @@ async def _serve(
     with stop_signals() as stop:
         async with application as app:
             async with service(app.asgi, listeners.sockets):
-                with _published(settings, layout, listeners), collecting_when_quiet():
+                with _published(settings, layout, listeners):
                     _announce(settings, layout, listeners)
                     notifier.notify("READY=1", f"STATUS=Serves {layout.root}")
-                    is_handed_over = await _stop_or_move(stop, layout)
+                    is_handed_over = await _stop_or_move(stop, app)
                     notifier.notify("STOPPING=1")
                     say("outlive: stopping (once more forces it).")
                     if settings.stop_processes and not is_handed_over:
@@ -198,7 +163,7 @@ def _stop_signals(layout: Layout, *, with_purpose: bool) -> Iterator[asyncio.Fut
             loop.remove_signal_handler(number)
 
 
-async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
+async def _stop_or_move(stop: asyncio.Future[bool], app: Application) -> bool:
     """Wait until this server is to end.
 
     Return whether another is to follow, as also where the state folder was moved.
@@ -206,26 +171,11 @@ async def _stop_or_move(stop: asyncio.Future[bool], layout: Layout) -> bool:
     A client that looks for the folder at its new place is served by the next server; a deleted folder lies
     nowhere.
     """
-    folder = os.open(layout.root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-
-    async def watch() -> None:
-        place: str | None = None
-        while place in {None, here}:
-            await asyncio.sleep(_LOOK_S)
-            place = await asyncio.to_thread(moved_to, folder)
-        say(f"outlive: the state folder was moved to {place}.")
-        if not stop.done():
-            stop.set_result(True)
-
-    here = await asyncio.to_thread(moved_to, folder)
-    try:
-        async with asyncio.TaskGroup() as group:
-            watching = group.create_task(watch(), name="where the state folder lies")
-            is_handed_over = await stop
-            watching.cancel()
-    finally:
-        os.close(folder)
-    return is_handed_over
+    await asyncio.wait((stop, app.folder_moved), return_when=asyncio.FIRST_COMPLETED)
+    if not stop.done():
+        say(f"outlive: the state folder was moved to {app.folder_moved.result()}.")
+        stop.set_result(True)
+    return stop.result()
 
 
 @contextlib.contextmanager

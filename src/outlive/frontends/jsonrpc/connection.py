@@ -394,7 +394,8 @@ class Connection:
             followed: list[Continuation] = []
             if is_resumed:
                 followed = await continuations(context, resumption, session.undelivered)
-            await self._outbox.send(text_frame(self._greeting(context, followed, is_resumed=is_resumed)))
+            greeting = await self._greeting(context, followed, is_resumed=is_resumed)
+            await self._outbox.send(text_frame(greeting))
             for known in followed:
                 self.subscriptions.follow(known.process, known.cursor, known.form)
                 session.undelivered.pop(known.process.process_id, None)
@@ -405,7 +406,7 @@ class Connection:
             _logger.exception("a connection failed", extra={"reference": secrets.token_hex(4)})
             self._close_code = _INTERNAL_ERROR
 
-    def _greeting(self, context: Context, followed: list[Continuation], *, is_resumed: bool) -> bytes:
+    async def _greeting(self, context: Context, followed: list[Continuation], *, is_resumed: bool) -> bytes:
         """Return `connected` (promise S0.2)."""
         params: dict[str, object] = {
             "session_id": context.session.session_id,
@@ -424,9 +425,8 @@ class Connection:
             },
             "resumed": is_resumed,
             "processes": [process_view(known.process.record) for known in followed],
+            **await self._engine.disk.view(),
         }
-        if self._engine.disk.degraded is not None:
-            params["degraded"] = self._engine.disk.degraded
         return encode_notification("connected", params)
 
     async def _receive(self, context: Context) -> None:

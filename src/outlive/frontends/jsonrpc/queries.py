@@ -86,9 +86,8 @@ async def list_(context: Context, params: ListParams, _label: str | None) -> Res
     result: dict[str, object] = {
         "processes": [process_view(record) for record in newest_first[:limit]],
         "more": len(newest_first) >= limit,
+        **await context.engine.disk.view(),
     }
-    if context.engine.disk.degraded is not None:
-        result["degraded"] = context.engine.disk.degraded
     return Result(result)
 
 

@@ -19,7 +19,7 @@ async def list_(call: RestCall) -> Members:
     running = await call.registry.list_all(running=True)
     shown = [one for one in running if one.status == "running"]  # not what waits for its turn
     processes = [_entry(one) for one in (*shown, *call.registry.leftovers())]
-    return {"processes": processes, "count": len(processes), **call.engine.disk.view()}
+    return {"processes": processes, "count": len(processes), **await call.engine.disk.view()}
 
 
 async def execute_background(call: RestCall, body: BackgroundRequest) -> Members:

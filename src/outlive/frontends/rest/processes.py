@@ -125,7 +125,7 @@ async def list_(call: RestCall, asked: ListParameters) -> Members:
     page = records[: asked.limit]
     following = page[-1].process_id if len(records) > asked.limit else None
     shown = {"processes": [process_view(record) for record in page], "next": following}
-    return {**shown, **call.engine.disk.view()}
+    return {**shown, **await call.engine.disk.view()}
 
 
 def _states(names: Iterable[StateName]) -> frozenset[State]:

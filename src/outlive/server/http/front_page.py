@@ -4,7 +4,7 @@ What the pages contain is handed in as functions by `app`; the paths of the fron
 starts or changes anything.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -15,9 +15,10 @@ from outlive.server.error_formats import Headers, SendError, send_error, send_js
 
 HEALTH_PATH = "/health"
 _ALIVE = {"status": "ok"}
+_Document = Mapping[str, object]
 
 
-def health_route(health: Callable[[], Mapping[str, object]]) -> BaseRoute:
+def health_route(health: Callable[[], _Document | Awaitable[_Document]]) -> BaseRoute:
     """Return the route of /health; the function is called for each request and must be quick.
 
     A caller without access learns there that the server runs, and nothing else (promise S4.9.health).
@@ -30,9 +31,9 @@ class JsonDocument:
 
     def __init__(
         self,
-        answer: Callable[[], Mapping[str, object]],
+        answer: Callable[[], _Document | Awaitable[_Document]],
         *,
-        brief: Mapping[str, object] | None = None,
+        brief: _Document | None = None,
         headers: Headers = (),
     ) -> None:
         """Call `answer` for each request.
@@ -46,9 +47,10 @@ class JsonDocument:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 -- ASGI
         """Serve one request."""
         if scope["method"] in {"GET", "HEAD"}:
-            body = self._answer() if self._brief is None else self._brief
-            if self._brief is not None and access_of(scope).scope >= AccessScope.READ:
-                body = self._answer()
+            body = self._brief
+            if body is None or access_of(scope).scope >= AccessScope.READ:
+                found = self._answer()
+                body = found if isinstance(found, Mapping) else await found
             await send_json(scope, send, status=200, body=body, headers=self._headers)
             return
         await refuse_method(scope, send, send_error)

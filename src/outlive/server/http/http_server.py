@@ -2,12 +2,14 @@
 handling.
 
 Owns connections from accept to close, and measures how long requests wait for their answers (`Timed`, an ASGI
-layer that reports each duration). It opens no socket (`listeners` does), handles no signal
+layer that reports each duration). `Shared` does what is to be done from time to time for all of them, while
+there is something to do. It opens no socket (`listeners` does), handles no signal
 (`cli.server.server_process` does) and knows no route (`app` builds them).
 """
 
 import asyncio
 import contextlib
+import gc
 import re
 import socket
 import ssl
@@ -27,7 +29,7 @@ from outlive.server.http.uvicorn_parts import (
     HttpToolsProtocol,
     ServerState,
 )
-from outlive.server.http.websocket_io import RawWebSocketProtocol
+from outlive.server.http.websocket_io import WORK, RawWebSocketProtocol
 from outlive.server.limiters import SWEEP_S, ConnectionLimiter, ConnectionPhase
 
 _PING_INTERVAL_S = 20.0  # keep-alive by ping frames alone (promise S0.21)
@@ -41,6 +43,44 @@ _MOST_HEAD_BYTES = 64 * 1024  # of a request line and its headers; no client of 
 _ACCEPTED_A_TURN = 8
 _ABSOLUTE = re.compile(rb"([^/?#]*)(.*)", re.DOTALL)  # authority, and what follows it (RFC 3986, section 3)
 _HANDSHAKE_S = 10.0  # of TLS; a connection that sends nothing for so long is closed
+_QUIET = 0.1  # of one core, between two sweeps
+_WORTH_A_LOOK = 1_000  # objects since the last look for garbage: a dozen connections
+
+
+class Shared(ServerState):
+    """What all connections share. Its timer runs only after work: an idle server does not wake for it."""
+
+    def __init__(self, limiter: ConnectionLimiter) -> None:
+        super().__init__()
+        self.limiter = limiter
+        self._timer: asyncio.TimerHandle | None = None
+        self._worked_s = 0.0
+
+    def note_work(self) -> None:
+        """Tend to what connections need or leave, until there is no more of it."""
+        if self._timer is None:
+            self.limiter.sweep()
+            self._tend_soon()
+
+    def _tend_soon(self) -> None:
+        """Keep the Date header of responses current meanwhile (RFC 9110, section 6.6.1)."""
+        self.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
+        self._timer = asyncio.get_running_loop().call_later(SWEEP_S, self._tend)
+
+    def _tend(self) -> None:
+        """Refuse requests that are too slow, and look for garbage while no client waits.
+
+        Each connection leaves some that only a look finds, and a look takes milliseconds. Of a burst it is
+        gone before the next one comes, which then need not wait for the look.
+        """
+        self._timer = None
+        before_s, self._worked_s = self._worked_s, time.thread_time()
+        is_busy = self._worked_s - before_s >= _QUIET * SWEEP_S
+        if not is_busy and gc.get_count()[0] >= _WORTH_A_LOOK:
+            gc.collect(1)  # with what was in use at the last look
+            self._worked_s = time.thread_time()
+        if self.limiter.sweep() or is_busy:
+            self._tend_soon()
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -50,9 +90,10 @@ class HttpProtocol(HttpToolsProtocol):
     at the other end.
     """
 
-    def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
-        super().__init__(**uvicorns)
-        self._limiter = limiter
+    def __init__(self, *, shared: Shared, **uvicorns: Any) -> None:  # noqa: ANN401 -- passed on as they are
+        super().__init__(server_state=shared, **uvicorns)
+        self._shared = shared
+        self._limiter = shared.limiter
         self._head_bytes = 0
         self._peer: Peer | None = None
         self._answering: Any = (
@@ -70,6 +111,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Begin a connection."""
         super().connection_made(transport)
+        self._shared.note_work()
         self._limiter.enter(self)
         connection = transport.get_extra_info("socket")
         if connection is not None and connection.family == socket.AF_UNIX:
@@ -83,6 +125,7 @@ class HttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End a connection."""
         self._limiter.leave(self)
+        self._shared.note_work()
         self._forget_requests()
         if self._peer is not None:
             self._peer.close()
@@ -100,6 +143,7 @@ class HttpProtocol(HttpToolsProtocol):
         """Begin a request."""
         super().on_message_begin()
         self._head_bytes = 0
+        self._shared.note_work()
         self._limiter.begin(self, ConnectionPhase.HEAD)
 
     def on_headers_complete(self) -> None:
@@ -222,7 +266,7 @@ class _Server:
     """The accepting sockets and their connections."""
 
     def __init__(self, app: ASGIApp, *, max_message_bytes: int, limiter: ConnectionLimiter) -> None:
-        self._limiter = limiter
+        self._state = Shared(limiter)
         self._config = Config(
             _Cut(app),
             http=HttpProtocol,
@@ -239,14 +283,10 @@ class _Server:
             ws_per_message_deflate=False,  # impossible with prebuilt frames, and 30-60 % more CPU
         )
         self._config.load()
-        self._state = ServerState()
         self._servers: list[asyncio.Server] = []
-        self._date_timer: asyncio.TimerHandle | None = None
 
     async def open(self, sockets: Sequence[socket.socket], tls: ssl.SSLContext | None) -> None:
         """Accept connections from now on."""
-        loop = asyncio.get_running_loop()
-        self._refresh_date(loop)
         for listener in sockets:
             duplicates = [listener.dup() for _ in range(_ACCEPTED_A_TURN - 1)]  # the loop closes them
             for one in (listener, *duplicates):
@@ -264,23 +304,11 @@ class _Server:
         )
 
     def _protocol(self) -> asyncio.Protocol:
-        app_state: dict[str, Any] = {}
-        return HttpProtocol(
-            config=self._config, server_state=self._state, app_state=app_state, limiter=self._limiter
-        )
-
-    def _refresh_date(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Keep the Date header of responses current (RFC 9110, section 6.6.1), and refuse requests that are
-        too slow.
-        """
-        self._limiter.sweep()
-        self._state.default_headers = [(b"date", formatdate(time.time(), usegmt=True).encode())]
-        self._date_timer = loop.call_later(SWEEP_S, self._refresh_date, loop)
+        app_state: dict[str, Any] = {WORK: self._state.note_work}
+        return HttpProtocol(config=self._config, app_state=app_state, shared=self._state)
 
     async def close(self) -> None:
         """Stop accepting, notify every client, wait a little, cut the rest."""
-        if self._date_timer is not None:
-            self._date_timer.cancel()
         for server in self._servers:
             server.close()
         for connection in list(self._state.connections):

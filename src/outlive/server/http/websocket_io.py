@@ -38,6 +38,7 @@ from outlive.protocols.websocket_frames import BINARY, TEXT, LargeBinary, lone_t
 from outlive.server.access.peers import PEER, Peer
 from outlive.server.http.uvicorn_parts import ClientDisconnected, WebSocketsSansIOProtocol
 
+WORK = "outlive.work"  # in a connection's state: what to call when a client has sent something
 _LAST = {"websocket.close", "websocket.http.response.body"}
 _INVALID_DATA = 1007  # RFC 6455, section 7.4.1
 _POLICY_VIOLATION = 1008
@@ -53,6 +54,10 @@ class ClosingWebSocketProtocol(WebSocketsSansIOProtocol):
     """
 
     _has_app_closed = False
+
+    def __init__(self, *uvicorns: Any, **named: Any) -> None:  # noqa: ANN401 -- passed on as they are
+        super().__init__(*uvicorns, **named)
+        self._note_work: Callable[[], object] = self.app_state.get(WORK, int)
 
     async def send(self, message: Any) -> None:  # noqa: ANN401 -- an event of uvicorn's own
         """Send one event of the application."""
@@ -144,6 +149,7 @@ class ClosingWebSocketProtocol(WebSocketsSansIOProtocol):
         peer: Peer | None = self.app_state.get(PEER)
         if peer is not None:
             peer.close()
+        self._note_work()
         super().connection_lost(exc)
 
 
@@ -366,6 +372,7 @@ class RawWebSocketProtocol(ClosingWebSocketProtocol):
         """Parse the bytes, large input only in part: a quarter of a megabyte can hold 40 000 frames, two
         seconds of work.
         """
+        self._note_work()
         if self._rest:
             self._rest = self._rest[self._rest_at :] + data
             self._rest_at = 0

@@ -285,8 +285,8 @@ async def list_active(call: ToolCall, _asked: NoArguments) -> Outcome:
     rows = [_row(one) for one in found if not one.status.is_ended or one.record.descendants]
     disk = call.runner.engine.disk
     return Outcome(
-        text=list_text(rows, notice=disk.sentence()),
-        structured={"processes": rows, "count": len(rows), **disk.view()},
+        text=list_text(rows, notice=await disk.sentence()),
+        structured={"processes": rows, "count": len(rows), **await disk.view()},
     )
 
 

@@ -356,7 +356,7 @@ async def list_all(call: ToolCall, asked: ListArguments) -> Outcome:
     rows = await asyncio.gather(
         *(listed(call.runner, record, near=near) for record in records[: asked.limit])
     )
-    notice = [f"[{sentence}]"] if (sentence := engine.disk.sentence()) else []
+    notice = [f"[{sentence}]"] if (sentence := await engine.disk.sentence()) else []
     if len(records) > asked.limit:
         notice.append(f"[the newest {asked.limit}; limit={min(5 * asked.limit, MOST_LISTED)} shows more]")
     if rows:
