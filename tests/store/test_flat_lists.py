@@ -165,7 +165,7 @@ async def test_changed_tags_are_found_and_old_ones_are_not(tmp_path: Path) -> No
         await registry.flush()
         registry.remove([a_row(2).record.process_id])
         await registry.flush()
-        assert await registry._read("SELECT * FROM process_tags", []) == []
+        assert await registry._read("SELECT * FROM process_tags", [], list) == []
 
 
 @pytest.mark.promise("W.list.flat")

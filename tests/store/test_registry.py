@@ -21,7 +21,7 @@ from outlive.core.identity import id_to_bytes
 from outlive.core.lifecycle import State
 from outlive.core.process import Owner
 from outlive.store import registry as registry_module
-from outlive.store.registry import Registry
+from outlive.store.registry import Registry, output_bytes, span_sums
 from outlive.store.retention import (
     Candidate,
     ClockReading,
@@ -32,6 +32,7 @@ from outlive.store.retention import (
 )
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
 from outlive.store.schema import SCHEMA, VERSION
+from outlive.store.span_sums import SpanBounds
 from outlive.store.writer import open_registry
 from tests.store.rows import a_row, stored_processes
 from tests.support.processes import poll_until
@@ -168,6 +169,87 @@ async def test_committed_rows_are_told_on_the_loop(tmp_path: Path) -> None:
         async with asyncio.timeout(5):
             await heard.wait()
     assert told == [a_row(1)]
+
+
+async def test_a_burst_of_changes_is_one_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 40: a transaction writes the pages of every index, so many rows share one."""
+    monkeypatch.setattr("outlive.store.writer._COLLECT_S", 60.0)  # ended by `flush` alone
+    transactions: list[int] = []
+    async with asyncio.timeout(5), Registry(str(tmp_path / "registry.db")) as registry:
+        registry.on_committed = lambda rows: transactions.append(len(rows))
+        for number in range(50):
+            registry.count_to("n", number)
+            registry.put(a_row(number))
+            await asyncio.sleep(0)
+        await registry.flush()
+        await asyncio.sleep(0)  # the loop hears of the commit in its next turn
+        assert transactions == [50]
+        registry.put(a_row(50))  # what closes waits for no batch to fill
+    async with Registry(str(tmp_path / "registry.db")) as registry:
+        assert await registry.find(a_row(50).record.process_id) == a_row(50)
+
+
+_some = stored_processes.filter(lambda one: one.record.stdout_bytes + one.record.stderr_bytes < 2**50)
+
+
+@given(
+    rows=st.lists(_some, min_size=2, max_size=9, unique_by=lambda row: row.record.process_id),
+    later=_some,
+    is_removed=st.booleans(),
+    active=st.none() | st.booleans(),
+    states=st.none() | st.frozensets(st.sampled_from(State), max_size=3),
+    limit=st.integers(1, 8),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_read_is_the_same_before_and_after_the_commit(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[StoredProcess],
+    later: StoredProcess,
+    is_removed: bool,
+    active: bool | None,
+    states: frozenset[State] | None,
+    limit: int,
+) -> None:
+    """Rows that are pending count at once, in pages and sums, too; the rows that they replace do not."""
+    folder = tmp_path_factory.mktemp("pending")
+    committed, added = rows[: len(rows) // 2 + 1], rows[len(rows) // 2 + 1 :]
+    first, last = committed[0].record.process_id, committed[-1].record.process_id
+    later = replace(later, record=replace(later.record, process_id=last))
+    wanted = ProcessFilter(active=active, states=states)
+    bounds = SpanBounds(since_ns=0, until_ns=2**62, bucket_ns=2**60, count=4)
+    ids = [row.record.process_id for row in rows]
+
+    async def read(registry: Registry) -> list[object]:
+        page = await registry.list(wanted, limit=limit)
+        older = replace(wanted, before=page[-1].record.process_id) if page else wanted
+        sums = await span_sums(registry, wanted, bounds)
+        return [
+            page,
+            await registry.list(older, limit=limit),
+            [await registry.find(one) for one in ids],
+            await registry.known_of(ids[1:]),
+            await registry.counter("n"),
+            await output_bytes(registry, wanted),
+            sum(one.count for one in sums.starts) + len(sums.others),
+        ]
+
+    async def ask() -> tuple[list[object], list[object]]:
+        async with Registry(str(folder / "registry.db")) as registry:
+            registry.put(*committed)
+            registry.count_to("n", 1)
+            await registry.flush()
+            registry.put(*added, later)
+            registry.count_to("n", 2)
+            if is_removed:
+                registry.remove([first])
+            before = await read(registry)
+            await registry.flush()
+            return before, await read(registry)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("outlive.store.writer._COLLECT_S", 60.0)  # ended by `flush` alone
+        before, after = asyncio.run(ask())
+    assert before == after
 
 
 async def test_what_was_removed_is_read_no_more_and_may_come_back(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Literal
 from urllib.parse import quote
 
+from outlive.core.values import dataclass, field
 from outlive.store.rows import COLUMNS, StoredProcess
 from outlive.store.schema import SCHEMA, VERSION
 
@@ -139,10 +139,34 @@ _OF_THE_DISK = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN}
 )
 _RETRY_S = 1.0  # until a failed transaction (disk full) is tried again; its rows stay pending
+# Rows are collected for so long: a transaction writes each page that it changes once, however many rows that
+# are, and a thread that wakes for each row takes the interpreter lock from the event loop.
+_COLLECT_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class RowChanges:
+    """What one transaction writes: rows by process id, other ids whose rows go, and counters by name."""
+
+    rows: dict[str, StoredProcess] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.rows or self.removed or self.counters)
+
+    def update(self, newer: "RowChanges") -> None:
+        """Add what came later: of what both say, its word counts."""
+        self.removed.difference_update(newer.rows)
+        self.removed.update(newer.removed)
+        for process_id in newer.removed:
+            self.rows.pop(process_id, None)
+        self.rows.update(newer.rows)
+        self.counters.update(newer.counters)
 
 
 class RegistryWriter:
-    """Owns the writing connection.
+    """Owns the writing connection; commits what is pending ten times a second.
 
     `put`, `remove` and `count_to` may be called from any thread and never block.
     """
@@ -166,75 +190,52 @@ class RegistryWriter:
         self._connection = connection
         self._on_commit = on_commit
         self._changed = threading.Condition()
-        # Rows that wait, and rows that are being written now: a failed transaction puts these back.
-        self._rows: dict[str, StoredProcess] = {}
-        self._writing: dict[str, StoredProcess] = {}
-        self._removed: set[str] = set()
-        self._removing: set[str] = set()
-        self._counters: dict[str, int] = {}
-        self._counting: dict[str, int] = {}  # those that are being written now
-        self._is_writing = False
+        self._hurry = threading.Event()  # set while something waits for the commit of what is pending
+        # What waits, and what is being written now: a failed transaction puts the latter back.
+        self._pending = RowChanges()
+        self._writing = RowChanges()
         self.writing_since: float | None = None  # monotonic seconds
         self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="outlive-registry", daemon=True)
         self._thread.start()
 
     def put(self, rows: Sequence[StoredProcess]) -> None:
-        """Write these states of processes soon; they replace older pending ones.
-
-        All in one call: the thread wakes at the first notice, and each further call would wait for the lock
-        that it holds.
-        """
-        ids = [row.record.process_id for row in rows]
-        with self._changed:
-            self._rows.update(zip(ids, rows, strict=True))
-            self._removed.difference_update(ids)
-            self._changed.notify()
+        """Write these states of processes soon; they replace older pending ones."""
+        self._add(RowChanges(rows={row.record.process_id: row for row in rows}))
 
     def remove(self, process_ids: list[str]) -> None:
         """Delete rows soon."""
-        with self._changed:
-            for process_id in process_ids:
-                self._rows.pop(process_id, None)
-            self._removed.update(process_ids)
-            self._changed.notify()
+        self._add(RowChanges(removed=set(process_ids)))
 
     def count_to(self, name: str, value: int) -> None:
         """Store a counter's value soon."""
+        self._add(RowChanges(counters={name: value}))
+
+    def _add(self, newer: RowChanges) -> None:
         with self._changed:
-            self._counters[name] = value
+            self._pending.update(newer)
             self._changed.notify()
 
-    def pending(self) -> dict[str, StoredProcess]:
-        """Return the rows that are not committed yet, by process id."""
+    def uncommitted(self) -> RowChanges:
+        """Return what the file does not have yet."""
+        found = RowChanges()
         with self._changed:
-            rows = {one: row for one, row in self._writing.items() if one not in self._removed}
-            return {**rows, **self._rows}
+            found.update(self._writing)
+            found.update(self._pending)
+        return found
 
-    def pending_counter(self, name: str) -> int | None:
-        """Return a counter's value that is not committed yet; None where the file has the newest."""
-        with self._changed:
-            return self._counters.get(name, self._counting.get(name))
+    def flush(self, timeout_s: float) -> bool:
+        """Wait until everything put before is committed, or the disk refuses it (`is_refused`).
 
-    def removed(self) -> set[str]:
-        """Return the ids whose rows still exist and must not be seen any more."""
-        with self._changed:
-            return (self._removed | self._removing).difference(self._rows)
-
-    def flush(self, timeout_s: float) -> Literal["committed", "refused", "late"]:
-        """Wait until everything put before is committed, the disk refuses it, or `timeout_s` is over.
-
-        Blocks.
+        Blocks. Returns whether one of the two came within `timeout_s`.
         """
-
-        def is_committed() -> bool:
-            return not self._has_work and not self._is_writing
-
         with self._changed:
+            if self._pending:
+                self._hurry.set()
             # A refused disk would let every caller wait for the whole time: report that at once.
-            if self._changed.wait_for(lambda: is_committed() or self.is_refused, timeout_s):
-                return "committed" if is_committed() else "refused"
-            return "late"
+            return self._changed.wait_for(
+                lambda: self.is_refused or not (self._pending or self._writing), timeout_s
+            )
 
     def move(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> bool:
         """Move everything from memory into the file that `open_file` opens, and write there from now on.
@@ -246,6 +247,7 @@ class RegistryWriter:
         """
         with self._changed:
             self._move = (open_file, moved)
+            self._hurry.set()
             self._changed.notify_all()
             self._changed.wait_for(lambda: self._move is None or self._is_closing)
             return not self._is_in_memory
@@ -254,12 +256,9 @@ class RegistryWriter:
         """Commit what is pending, end the thread and close the connection. Blocks; may be called twice."""
         with self._changed:
             self._is_closing = True
+            self._hurry.set()
             self._changed.notify_all()
         self._thread.join(timeout_s)
-
-    @property
-    def _has_work(self) -> bool:
-        return bool(self._rows or self._removed or self._counters)
 
     def _run(self) -> None:
         try:
@@ -271,24 +270,21 @@ class RegistryWriter:
     def _write_batch(self) -> bool:
         """Wait for pending rows and write them; return whether to go on."""
         with self._changed:
-            self._changed.wait_for(lambda: self._has_work or self._is_closing or self._move is not None)
+            self._changed.wait_for(lambda: self._pending or self._is_closing or self._move is not None)
+        self._hurry.wait(_COLLECT_S)
+        with self._changed:
+            if not self._is_closing:
+                self._hurry.clear()
             if self._move is not None:
                 self._carry_over(*self._move)
                 self._move = None
                 self._changed.notify_all()
-            if not self._has_work:
+            if not self._pending:
                 return not self._is_closing
-            self._is_writing = True
-            self._writing, self._rows = self._rows, {}
-            removed, self._removed = self._removed, set()
-            self._removing = removed
-            counters, self._counters = self._counters, {}
-            self._counting = counters
-        written = list(self._writing.values())
+            self._writing, self._pending = self._pending, RowChanges()
         self.writing_since = time.monotonic()
         try:
-            self._write_all(written, removed, counters)
-            self.writing_since = None
+            self._write_all(self._writing)
         except sqlite3.Error as error:
             self.writing_since = None
             if not self.is_refused:
@@ -297,49 +293,43 @@ class RegistryWriter:
                 )
             with self._changed:
                 self.is_refused = (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _OF_THE_DISK
-                # Newer rows, which came during the transaction, win over those that are put back.
-                self._rows = {**self._writing, **self._rows}
-                self._removed |= removed
-                self._counters = {**counters, **self._counters}
-                self._writing, self._removing, self._is_writing = {}, set(), False
-                self._counting = {}
+                self._writing.update(self._pending)
+                self._pending, self._writing = self._writing, RowChanges()
                 self._changed.notify_all()
                 if self._is_closing:
                     return False  # the rows are in the folders; the next server finds them there
                 self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
             return True
-        self._on_commit(written)
+        self.writing_since = None
+        self._on_commit([*self._writing.rows.values()])
         with self._changed:
-            self.is_refused = False
-            self._writing, self._removing, self._is_writing = {}, set(), False
-            self._counting = {}
+            self.is_refused, self._writing = False, RowChanges()
             self._changed.notify_all()
         return True
 
-    def _write_all(self, rows: list[StoredProcess], removed: set[str], counters: dict[str, int]) -> None:
+    def _write_all(self, batch: RowChanges) -> None:
         """Write everything; a row that SQLite cannot hold is left out, and named: it costs no other one."""
         try:
-            self._write(rows, removed, counters)
+            self._write(batch)
         except _UNFIT:
-            for row in rows:
+            for process_id, row in batch.rows.items():
                 try:
-                    self._write([row], set(), {})
+                    self._write(RowChanges({process_id: row}))
                 except _UNFIT:
-                    process_id = row.record.process_id
                     _logger.exception("the registry cannot hold a process", extra={"process_id": process_id})
-            self._write([], removed, counters)
+            self._write(RowChanges({}, batch.removed, batch.counters))
 
-    def _write(self, rows: list[StoredProcess], removed: set[str], counters: dict[str, int]) -> None:
+    def _write(self, batch: RowChanges) -> None:
         with self._turn, _transaction(self._connection) as connection:
-            connection.executemany(_UPSERT, [row.to_row() for row in rows])
-            connection.executemany(_DELETE, [(one,) for one in removed])
-            connection.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", counters.items())
+            connection.executemany(_UPSERT, [row.to_row() for row in batch.rows.values()])
+            connection.executemany(_DELETE, [(one,) for one in batch.removed])
+            connection.executemany("INSERT OR REPLACE INTO counters VALUES (?, ?)", batch.counters.items())
         # The first read after a commit notes in the WAL's index how far it looks (sqlite.org/walformat.html,
         # section 2.3.1). On a disk that has been frozen meanwhile that is a page fault, in which this process
         # holds a lock on its own memory, and all of its threads stop.
         self._connection.execute("SELECT 1 FROM counters LIMIT 1").fetchone()
         if self._is_in_memory:
-            self._forgotten = (self._forgotten | removed).difference(row.record.process_id for row in rows)
+            self._forgotten = (self._forgotten | batch.removed).difference(batch.rows)
 
     def _carry_over(self, open_file: Callable[[], sqlite3.Connection], moved: Callable[[], None]) -> None:
         """Move the rows from memory into the file; if the disk refuses again, everything stays as it is."""

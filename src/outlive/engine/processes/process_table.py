@@ -7,8 +7,8 @@ lowest part up:
 * `LiveTable` has the live processes by key, by connection and by principal, which questions name: on a shared
   server one caller's list, tools and stops look at that caller's processes, not at those of all callers.
 * `RegistryFeed` keeps the registry up to date without haste: changed processes are written together, some
-  five times a second. A short command is written once, at its end. What a crash of the server cuts off is in
-  the process folders.
+  twenty times a second. A short command is written once, at its end. What a crash of the server cuts off is
+  in the process folders.
 * `ChangeHandler` is called for doorbells, for ends that were found in files, and for what the engine decides
   itself. It is one place, so that an end is recorded, lets the next of its group start and is published, in
   this order, whichever part found it.
@@ -150,7 +150,7 @@ def _remove(index: dict[str, dict[bytes, Process]], name: str, key: bytes) -> No
         del index[name]
 
 
-_PAUSE_S = 0.2
+_PAUSE_S = 0.05  # the row of a short command is in the transaction of its counter
 _REGISTRY_FEED_SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 
 

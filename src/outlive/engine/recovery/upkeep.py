@@ -202,7 +202,6 @@ class Upkeep:
     async def candidates(self) -> tuple[RetentionClock, list[Candidate]]:
         """Return what retention chooses from, with the clock by which it ages."""
         clock = await self._time.look()
-        await self._registry.flush()  # what ended a moment ago counts
         ended = await self._registry.removable(clock)
         return clock, await asyncio.to_thread(self._with_what_lies_beside, ended)
 
