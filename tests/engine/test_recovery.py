@@ -143,7 +143,7 @@ async def test_a_registry_that_cannot_be_used_is_rebuilt_from_the_folders(
     else:
         with contextlib.closing(sqlite3.connect(own_house.layout.registry)) as another:
             another.executescript(
-                "DROP TABLE processes; CREATE TABLE processes (id TEXT); PRAGMA user_version = 2;"
+                "DROP TABLE processes; CREATE TABLE processes (id TEXT); PRAGMA user_version = 99;"
             )
     async with an_engine(own_house.state_dir) as engine:
         assert (await engine.queries.find(ended.process_id)).record.exit_code == 2

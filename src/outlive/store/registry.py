@@ -31,6 +31,7 @@ from outlive.core.identity import ProcessId, id_to_bytes, is_process_id
 from outlive.core.lifecycle import NOT_ENDED, State
 from outlive.store.retention import Candidate, RetentionClock
 from outlive.store.rows import COLUMNS, ProcessFilter, StoredProcess
+from outlive.store.schema import UNFINISHED
 from outlive.store.span_sums import SpanBounds, SpanSums, select_sums
 from outlive.store.writer import RegistryWriter, open_in_memory, open_registry
 
@@ -93,8 +94,8 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
     if wanted.command_id is not None:
         return [("processes INDEXED BY processes_by_command_id", "", [])]
     if states is not None and states <= NOT_ENDED:
-        left = _left_over(wanted.principal) if wanted.active else []
-        return [*_by_state(wanted.principal, states, kinds), *left]
+        key = f"{UNFINISHED} AND principal = ? AND "
+        return [("processes INDEXED BY processes_unfinished", key, [wanted.principal])]
     if (index := _index_of_few(wanted)) is not None:
         return [(f"processes INDEXED BY {index}", "", [])]
     if wanted.tags:
@@ -107,8 +108,11 @@ def _walks(wanted: ProcessFilter) -> list[_Walk]:
         return [("processes INDEXED BY processes_by_group", "", [])]
     if wanted.connection_id is not None:
         return [("processes INDEXED BY processes_by_connection", "", [])]
-    if states is not None:
-        return _by_state(wanted.principal, states, kinds)
+    if states is not None and State.EXITED not in states:
+        source = "processes INDEXED BY processes_by_state"
+        key = "principal = ? AND is_detached = ? AND state = ? AND state <> 'exited' AND "
+        walks = product(kinds, sorted(states))
+        return [(source, key, [wanted.principal, is_detached, state.value]) for is_detached, state in walks]
     if wanted.project is not None:
         return [("processes INDEXED BY processes_by_project", "", [])]
     source, key = "processes INDEXED BY processes_by_principal", "principal = ? AND is_detached = ? AND "
@@ -119,32 +123,12 @@ def _index_of_few(wanted: ProcessFilter) -> str | None:
     """Return the index of a condition that few processes meet; None where the filter has none of these."""
     in_project = wanted.project is not None
     conditions = (
-        (wanted.pid is not None, "processes_by_pid"),
         (in_project and wanted.number is not None, "processes_by_number"),
         (in_project and wanted.key is not None, "processes_by_key"),
         (wanted.same_as is not None, "processes_by_run"),
         (wanted.name is not None, "processes_by_name"),
     )
     return next((index for is_wanted, index in conditions if is_wanted), None)
-
-
-def _by_state(principal: str, states: frozenset[State], kinds: tuple[bool, ...]) -> list[_Walk]:
-    if not states:
-        return [("processes", "0 AND ", [])]
-    source = "processes INDEXED BY processes_by_state"
-    key = "principal = ? AND is_detached = ? AND state = ? AND "
-    walks = product(kinds, sorted(states))
-    return [(source, key, [principal, is_detached, state.value]) for is_detached, state in walks]
-
-
-def _left_over(principal: str) -> list[_Walk]:
-    """Return the walk over processes that have ended and left descendants running: these count as active,
-    too.
-    """
-    key = "principal = ? AND descendants > 0 AND state NOT IN (SELECT value FROM json_each(?)) AND "
-    live = json.dumps([state.value for state in sorted(NOT_ENDED)])
-    return [("processes INDEXED BY processes_left", key, [principal, live])]
-_T = TypeVar("_T")
 
 
 def _states(wanted: ProcessFilter) -> frozenset[State] | None:
@@ -160,14 +144,11 @@ _Stored = list[StoredProcess]
 _Candidates = list[Candidate]
 _Rows = list[tuple[object, ...]]
 _Values = list[object]
+_T = TypeVar("_T")
 
 _SELECT = f"SELECT {', '.join(COLUMNS)} FROM processes"  # noqa: S608 - our own column names
-# Two questions, each with an index of its own. What is closed may have descendants yet: the keeper reports
-# their end.
-_UNFINISHED = """
-    SELECT process_id, pid FROM processes WHERE is_closed = 0
-    UNION ALL SELECT process_id, pid FROM processes WHERE is_closed = 1 AND descendants > 0
-"""
+# What is closed may have descendants yet: the keeper reports their end.
+_UNFINISHED = f"SELECT process_id, pid FROM processes INDEXED BY processes_unfinished WHERE {UNFINISHED}"  # noqa: S608 - our own words
 _MAX_READS = 64  # reads waiting for the one reading thread; more wait in the loop
 _DEADLINE_S = 10.0
 # A commit takes milliseconds. On a frozen disk also a read may wait: it notes in the WAL's index how far it
@@ -343,8 +324,6 @@ class Registry:
             if not may_lack:
                 raise
             self._lacked_at = time.monotonic()
-
-        A row that is being removed counts until it is gone: its folder may still be there.
         rows.sort(key=lambda one: one.record.process_id, reverse=True)
         return rows[:limit]
 
@@ -352,7 +331,7 @@ class Registry:
         """Return the pids, by key, of those that were not finished when they were last committed; 0 where
         none was known.
 
-        One look at each of two indexes, no records: 2 ms for a thousand.
+        One look at an index, no records: 2 ms for a thousand.
         """
         rows = await self._read(_UNFINISHED, [], _Rows)
         return {
@@ -363,8 +342,9 @@ class Registry:
 
     async def known_of(self, process_ids: Iterable[str]) -> dict[str, bool]:
         """Return those of these ids that have a row, and whether they are finished: nothing about them
-        await self.flush()  # what ended a moment ago counts
         changes any more.
+
+        A row that is being removed counts until it is gone: its folder may still be there.
         """
         asked = [*process_ids]
         newer = _opened(self._writer).uncommitted()  # before: what is committed meanwhile is among the rows
@@ -383,6 +363,7 @@ class Registry:
 
         Times of the end by `clock`.
         """
+        await self.flush()  # what ended a moment ago counts
         candidates: _Candidates = []
         after = ""
         # In slices, so that other queries get their turn in between.
@@ -404,7 +385,6 @@ class Registry:
         """Set a counter; committed soon."""
         _opened(self._writer).count_to(name, value)
 
-            return make(rows)
     async def _read(
         self,
         query: str,
@@ -424,6 +404,7 @@ class Registry:
                     rows = self._connection.execute(query, values).fetchall()
             finally:
                 self._reading_since = None
+            return make(rows)
 
         try:
             async with asyncio.timeout(patience_s), self._reads:
