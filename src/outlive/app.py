@@ -198,7 +198,7 @@ class Application:
             names=_names(settings),
             origins=frozenset(settings.allow_origin),
             open_paths=frozenset({HEALTH_PATH}),
-            answer=AuditedErrors(dialects, self._engine.events.publish),
+            answer=AuditedErrors(dialects, self._engine.events),
         )
 
     def _mcp_service(self) -> McpService:
@@ -247,7 +247,7 @@ class Application:
             self._stack.callback(self._audit.enter, "server_stopped", pid=os.getpid())
             self._audit.enter("server_started", pid=os.getpid(), version=__version__)
             self._stack.callback(self._engine.events.subscribe(self._audit.note, kinds=audited_kinds()))
-            self._engine.events.witness_with(self._audit.witness)
+            self._engine.events.witness_with(self._audit.witness, self._audit.recorded)
         self._stack.callback(self._process_log.flush)
         self._stack.callback(engine.events.subscribe(self._learn, kinds=(KeeperConnected,)))
         self._stack.callback(self._engine.events.subscribe(self._process_log.note, kinds=logged_kinds()))

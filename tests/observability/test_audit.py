@@ -163,3 +163,35 @@ def test_a_disk_that_never_takes_anything_holds_nobody(tmp_path: Path) -> None:
         asyncio.run(audit.witness(AuditEvent(what="read_raw", by=ME)))
     audit.close()
     audit.close()
+
+
+def test_a_refusal_is_written_when_it_is_recorded_and_a_start_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while another caller waits for the same; a disk that refuses entries holds no answer."""
+    monkeypatch.setattr("outlive.observability.audit._COLLECT_S", 60.0)
+    trail = AuditTrail(str(tmp_path), key_file=f"{tmp_path}.key")
+    audit = AuditLog(trail, redact=str)
+    audit.open()
+
+    async def refuse() -> None:
+        audit.note(ProcessStarted(record=EXAMPLE))
+        await audit.recorded()
+        assert not await asyncio.to_thread(lambda: [*trail.entries()])
+        for principal in ("uid:7", "uid:8"):
+            audit.note(StartRejected(principal=principal, code="command_denied"))
+        await asyncio.gather(audit.recorded(), audit.recorded())
+        found = await asyncio.to_thread(lambda: [*trail.entries()])
+        assert [one["principal"] for one in found][1:] == ["uid:7", "uid:8"]
+
+    async def refuse_in_vain() -> None:
+        stubborn.note(StartRejected(principal="uid:7", code="command_denied"))
+        await stubborn.recorded()
+        await stubborn.recorded()
+
+    asyncio.run(refuse())
+    audit.close()
+    stubborn = AuditLog(_Stubborn(str(tmp_path), refusals=1 << 30), redact=str)
+    stubborn.open()
+    asyncio.run(refuse_in_vain())
+    stubborn.close()

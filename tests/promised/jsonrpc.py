@@ -29,6 +29,7 @@ SENTENCES: Mapping[str, str] = {
     "W.list.flat": (
         "A list costs what it answers: what was run before and does not fit is not looked through."
     ),
+    "W.list.killed": "A list after SIGKILL of the server has every process that a start was answered for.",
     "W.retention.clock": (
         "A clock that is set wrong costs no history and moves no end of an approval's or a grant's time: "
         "within a boot the time since boot makes them old."

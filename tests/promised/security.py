@@ -132,6 +132,7 @@ SENTENCES: Mapping[str, str] = {
         "that a verb prints it to, or passes there for a line of outlive's; a program's own output is "
         "shown as it is, where it was asked for."
     ),
+    "A.audit.refused": "What is refused or fails is in the audit log before it is answered.",
     "A.audit.begin": (
         "A broken audit log is set aside, kept, and followed by one whose first entry says so; a "
         "whole one is left alone."

@@ -19,6 +19,7 @@ from bench.proc import resident_kb
 from outlive.config import Settings
 from outlive.core.errors import SLUGS, BackendUnavailable, OutliveError
 from outlive.engine import Engine
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.engine.processes.output_redaction import Redaction, Secrets
 from outlive.frontends.rest.problems import HTTP_SLUGS, known_problems
 from outlive.frontends.rest.service import RestService
@@ -62,6 +63,7 @@ class _SilentEngine:
         self._error = error
         self.queries = self.lookup = self
         self.redaction = Redaction(Redactor(), Secrets())
+        self.events = EventPublisher()
 
     async def find(self, _word: str, _asker: object = None) -> None:
         raise self._error

@@ -1,13 +1,13 @@
 """The audit log, which records each caller's actions: `AuditLog` takes the engine's events, and a thread of
 its own writes them.
 
-No caller waits for the disk: an event is queued with its time, and is in the file some milliseconds later,
-together with others. The queue is bounded. When it is full, the caller waits a moment; entries that cannot be
-made because the disk refuses for longer are counted, and their number is recorded in the audit log and the
-server's log.
+What is done is in other files, too, so no caller waits for its entry: an event is queued with its time, and
+is in the file 0.1 s later, together with others. What is refused stands here alone: `recorded` returns once
+it does, and the doors answer then. The queue is bounded. When it is full, the caller waits a moment; entries
+that cannot be made because the disk refuses for longer are counted, and their number is recorded in the audit
+log and the server's log.
 
-One call waits: `witness` returns once its entry is in the file, for actions that must not happen without an
-entry.
+`witness` returns once its entry is in the file, for actions that must not happen without an entry.
 
 `Entries` turns events into documents; `Tally` merges typing at a terminal, and refusals of one caller: both
 can come a thousand times a second, and one entry with a number records as much. Files, their chain and their
@@ -289,6 +289,12 @@ def _known(entry: Entry) -> Entry:
 
 _logger = logging.getLogger(__name__)
 
+
+def _is_refusal(happened: Event | Entry) -> bool:
+    is_denied = isinstance(happened, AuditEvent) and happened.decision != "allowed"
+    return is_denied or isinstance(happened, StartRejected)
+
+
 _Happened = tuple[int, Event | Entry]  # nanoseconds since 1970, and the event
 
 
@@ -313,11 +319,11 @@ _CAPACITY = 65_536  # some 40 MB of entries at most
 _ROOM_S = 2.0
 # Entries are collected for so long: a thread that wakes for each one takes the interpreter lock from the
 # event loop.
-_COLLECT_S = 0.05
+_COLLECT_S = 0.1
 _RETRY_S = 1.0  # after the disk has refused
-_WITNESS_S = (
-    5.0  # for an entry that has to be in the file first, on a slow disk; no longer than a person would wait
-)
+# For an entry that has to be in the file first, on a slow disk; no longer than a person would wait.
+_WITNESS_S = 5.0
+_REFUSAL_S = 1.0  # for the entry of a refusal; after that its caller is answered all the same
 _CLOSE_S = 5.0  # for the last entries at the end of the server
 
 
@@ -343,6 +349,8 @@ class AuditLog:
         self._witnesses: list[
             _Witness
         ] = []  # taken from the queue, not notified yet; used by the thread only
+        # Refusals that were queued (counted on the event loop), taken from the queue, and written.
+        self._refused = self._taken = self._recorded = 0
         self._number = 0  # the log's number, once an entry of this server is in its files
         self._has_begun = threading.Event()
 
@@ -366,20 +374,31 @@ class AuditLog:
 
         Cancellation: safe; the entry is made.
         """
-        loop = asyncio.get_running_loop()
-        witness = _Witness(loop, loop.create_future())
-        is_written = self.note(deed)
-        if is_written:
-            self._queue.put(witness)
-            self._hurry.set()
-            try:
-                async with asyncio.timeout(_WITNESS_S):
-                    is_written = await witness.written
-            except TimeoutError:
-                text = f"The audit log has not taken the entry within {_WITNESS_S:.0f} s."
-                raise BackendUnavailable("audit_unavailable", text) from None
+        try:
+            is_written = self.note(deed) and await self._written(_WITNESS_S)
+        except TimeoutError:
+            text = f"The audit log has not taken the entry within {_WITNESS_S:.0f} s."
+            raise BackendUnavailable("audit_unavailable", text) from None
         if not is_written:
             raise BackendUnavailable("audit_unavailable", "The audit log cannot be written.")
+
+    async def recorded(self) -> None:
+        """Return when every refusal that was noted is in the log's file, so that it may be answered now.
+
+        Also while the disk refuses entries, and after 1 s if it does not answer. On the event loop.
+        """
+        if self._recorded < self._refused and not self._is_refused:
+            with contextlib.suppress(TimeoutError):
+                await self._written(_REFUSAL_S)
+
+    async def _written(self, patience_s: float) -> bool:
+        """Wait until the file has what was queued; False: the disk has refused it."""
+        loop = asyncio.get_running_loop()
+        witness = _Witness(loop, loop.create_future())
+        self._queue.put(witness)
+        self._hurry.set()
+        async with asyncio.timeout(patience_s):
+            return await witness.written
 
     def enter(self, what: str, **fields: str | int | None) -> None:
         """Enter something that is no event of the engine: the server's start, its end."""
@@ -404,6 +423,8 @@ class AuditLog:
         if self._queue.qsize() >= self._capacity and not self._has_room():
             self._lost += 1
             return False
+        if _is_refusal(happened):  # never of `enter`, in another thread
+            self._refused += 1
         self._queue.put((now_ns, happened))
         return True
 
@@ -423,6 +444,8 @@ class AuditLog:
         while is_open or waiting:
             is_open = self._collect(waiting) and is_open
             is_written = not waiting or self._write(waiting)
+            if is_written:
+                self._recorded = self._taken
             while self._witnesses:
                 self._witnesses.pop().notify(is_written=is_written)
             if not is_written:
@@ -454,6 +477,7 @@ class AuditLog:
         if isinstance(happened, _Witness):
             self._witnesses.append(happened)
             return True
+        self._taken += _is_refusal(happened[1])
         waiting += self._entries.of(*happened)
         return True
 

@@ -345,11 +345,11 @@ _logger = logging.getLogger(__name__)
 
 # Lines are written together after this pause: a writing thread that wakes for each event would hold up the
 # event loop.
-_PAUSE_S = 0.05
+_PAUSE_S = 0.1
 
 
 class ProcessLog:
-    """Writes the lines of many events together, some 20 times a second: no client waits for them.
+    """Writes the lines of many events together, ten times a second at most: no client waits for them.
 
     On one event loop.
     """

@@ -165,17 +165,13 @@ _REMOVABLE = """
 """
 
 
-def _always() -> bool:
-    return True
-
-
 class Registry:
     """Rows of processes by id. `async with` opens it; leaving it commits what is pending.
 
     To be used from one event loop; `put` and `remove` return at once.
     """
 
-    def __init__(self, path: str, *, takes_writes: Callable[[], bool] = _always) -> None:
+    def __init__(self, path: str, *, takes_writes: Callable[[], bool] = lambda: True) -> None:
         """Store the rows in the file `path`; `on_committed`, if set, is called on the loop with rows that are
         safe.
 
@@ -249,16 +245,11 @@ class Registry:
         """Move the registry from memory into its file; if the disk refuses that, it stays in memory."""
         writer, path, takes_writes = _opened(self._writer), self._path, self._takes_writes
 
-        def open_file() -> sqlite3.Connection:
-            return open_registry(path, now_s=int(time.time()), takes_writes=takes_writes)
-
         def moved() -> None:
             self._connection, self._turn = _reading(path), contextlib.nullcontext()
 
-        def move() -> bool:
-            return writer.move(open_file, moved)
-
-        self.is_in_memory = not await asyncio.to_thread(move)
+        open_file = functools.partial(open_registry, path, now_s=int(time.time()), takes_writes=takes_writes)
+        self.is_in_memory = not await asyncio.to_thread(writer.move, open_file, moved)
         rows = await self._read(_NEWEST, [], _Rows)  # the file may have more than could be read of it before
         self._newest = max(self._newest, str(rows[0][0]))
 
@@ -273,7 +264,7 @@ class Registry:
         self._reader.shutdown(wait=False)
 
     def put(self, *stored: StoredProcess) -> None:
-        """Store these states of processes; committed within milliseconds, readable at once."""
+        """Store these states of processes; committed within 0.1 s, readable at once."""
         self._newest = max((self._newest, *(one.record.process_id for one in stored)))
         _opened(self._writer).put(stored)
 

@@ -296,10 +296,8 @@ class RegistryWriter:
                 self._writing.update(self._pending)
                 self._pending, self._writing = self._writing, RowChanges()
                 self._changed.notify_all()
-                if self._is_closing:
-                    return False  # the rows are in the folders; the next server finds them there
-                self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
-            return True
+                # Closing, the rows are in the folders: the next server finds them there.
+                return not self._changed.wait_for(lambda: self._is_closing, _RETRY_S)
         self.writing_since = None
         self._on_commit([*self._writing.rows.values()])
         with self._changed:

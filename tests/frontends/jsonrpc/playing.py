@@ -57,6 +57,9 @@ class _PlayedControls:
     def publish(self, deed: AuditEvent) -> None:
         self.announced.append(deed)
 
+    async def recorded(self) -> None:
+        """Keep no audit log."""
+
     async def control(self, process: Process, operation: Control) -> None:
         words: tuple[int | str, ...] = ()
         match operation:

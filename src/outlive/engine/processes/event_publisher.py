@@ -42,6 +42,7 @@ from outlive.engine.processes.process_state import Change
 _logger = logging.getLogger(__name__)
 
 _Subscriber = Callable[[Event], object]  # what it returns is of no interest here
+_Witness = Callable[[AuditEvent], Awaitable[None]]
 _Entry = tuple[_Subscriber, frozenset[type[Event]]]
 _ProcessEvent = (
     ProcessStarted
@@ -66,7 +67,8 @@ class EventPublisher:
 
     _subscribers: tuple[_Entry, ...] = field(default=(), init=False)
     _callbacks: dict[type[Event], tuple[_Subscriber, ...]] = field(default_factory=dict, init=False)
-    _witness: Callable[[AuditEvent], Awaitable[None]] | None = field(default=None, init=False)
+    _witness: _Witness | None = field(default=None, init=False)
+    _recorded: Callable[[], Awaitable[None]] | None = field(default=None, init=False)
 
     def subscribe(
         self, callback: _Subscriber, *, kinds: Collection[type[Event]] | None = None
@@ -161,12 +163,17 @@ class EventPublisher:
             raise
         self.publish(AuditEvent(what=what, by=by, process_id=process_id, details=details))
 
-    def witness_with(self, witness: Callable[[AuditEvent], Awaitable[None]]) -> None:
-        """Have `witness` record what must not happen unrecorded.
+    def witness_with(self, witness: _Witness, recorded: Callable[[], Awaitable[None]]) -> None:
+        """Have `witness` record what must not happen unrecorded, and `recorded` say when refusals are.
 
-        It returns when that is recorded, or raises.
+        The first returns when that is recorded, or raises; the second returns.
         """
-        self._witness = witness
+        self._witness, self._recorded = witness, recorded
+
+    async def recorded(self) -> None:
+        """Return when the refusals that were published are in the audit log: then they may be answered."""
+        if self._recorded is not None:
+            await self._recorded()
 
     async def witness(self, event: AuditEvent) -> None:
         """Return when an act is in the audit log (where the operator wants one).

@@ -164,18 +164,13 @@ class _Entry(msgspec.Struct, frozen=True):
                 result = await method.answer(context, self.params, self.label)
             else:
                 result = await WITH_BYTES[method.name][1](context, self.params, self.payload)
-        except AccessDenied as error:
-            context.engine.events.publish(
-                AuditEvent(
-                    what="access",
-                    by=context.owner(self.label),
-                    decision="denied",
-                    reason=error.code,
-                    details={"path": f"/ws/mcp {method.name}"},
-                )
-            )
-            return error
         except OutliveError as error:
+            if isinstance(error, AccessDenied):
+                by, details = context.owner(self.label), {"path": f"/ws/mcp {method.name}"}
+                context.engine.events.publish(
+                    AuditEvent(what="access", by=by, decision="denied", reason=error.code, details=details)
+                )
+            await context.engine.events.recorded()
             return error
         except Exception:
             reference = secrets.token_hex(4)

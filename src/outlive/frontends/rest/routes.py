@@ -375,6 +375,7 @@ class RestPath:
         except OutliveError as error:
             if isinstance(error, AccessDenied):
                 call.publish_denial(error)
+            await call.engine.events.recorded()
             call.engine.redaction.finish(error)
             await send_refusal(scope, send, error)
         except HttpRefusal as error:

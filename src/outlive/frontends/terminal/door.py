@@ -123,6 +123,7 @@ class TerminalFrontend:
             self._engine.events.publish(
                 AuditEvent(what="access", by=owner, decision="denied", reason=error.code, details=details)
             )
+        await self._engine.events.recorded()
         self._engine.redaction.finish(error)
         await send_refusal(
             websocket.scope,

@@ -8,7 +8,6 @@ through `AuditedErrors`.
 
 import logging
 import secrets
-from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
@@ -16,6 +15,7 @@ from starlette.websockets import WebSocketDisconnect
 from outlive.core.errors import OutliveError
 from outlive.core.events import AuditEvent
 from outlive.core.process import Owner
+from outlive.engine.processes.event_publisher import EventPublisher
 from outlive.server.error_formats import CLOSE, Headers, SendError, send_error
 from outlive.server.http.uvicorn_parts import ClientDisconnected
 
@@ -81,12 +81,12 @@ _MOST_SHOWN = 200  # characters of a path
 
 
 class AuditedErrors:
-    """A `SendError` that publishes each refused caller to `announce`, then answers as `answer` does."""
+    """A `SendError` that publishes each refused caller, then answers as `answer` does."""
 
-    def __init__(self, answer: SendError, announce: Callable[[AuditEvent], None]) -> None:
+    def __init__(self, answer: SendError, events: EventPublisher) -> None:
         """Stand before `answer`."""
         self._answer = answer
-        self._announce = announce
+        self._events = events
 
     async def __call__(
         self,
@@ -99,12 +99,13 @@ class AuditedErrors:
         hint: str,
         headers: Headers = (),
     ) -> None:
-        """Publish the refusal, and answer."""
+        """Publish the refusal, and answer once it is recorded."""
         path = str(scope.get("path", ""))[:_MOST_SHOWN]  # without the query: it may hold a token
         by = Owner(principal="", door="guard", address=_address_of(scope))
-        self._announce(
+        self._events.publish(
             AuditEvent(what="access", by=by, decision="denied", reason=error, details={"path": path})
         )
+        await self._events.recorded()
         await self._answer(
             scope, send, status=status, error=error, message=message, hint=hint, headers=headers
         )

@@ -181,6 +181,7 @@ async def stream_background(
         if status.note is not None:
             await toolbox.runner.cancel(process, caller, note=status.note)
     except OutliveError as error:
+        await toolbox.engine.events.recorded()
         outcome = Outcome(text=error_text(error), is_error=True)
         await stream.write(_result_event(message, outcome), is_last=True)
         return

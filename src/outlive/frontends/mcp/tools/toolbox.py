@@ -229,6 +229,7 @@ class Toolbox:
                     what="access", by=caller.owner, decision="denied", reason=error.code, details=details
                 )
             )
+            await self.engine.events.recorded()
             return failed(error)
         try:
             return await self._answer(
@@ -249,6 +250,7 @@ class Toolbox:
             if tool.is_for_models:
                 error.hint = await runnable(caller, error.hint)
             self.engine.redaction.finish(error)
+            await self.engine.events.recorded()
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
         if caller.has_tasks:
