@@ -1,6 +1,8 @@
 """Short ids: no number comes twice in a project, however many projects a server sees meanwhile."""
 
 import asyncio
+import contextlib
+import sqlite3
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,9 @@ from uuid import uuid4
 import pytest
 
 from outlive.core.command import Command
+from outlive.core.errors import StoreCorrupt
 from outlive.engine import Engine
+from outlive.engine.recovery import upkeep
 from outlive.engine.starts import names
 from outlive.store.registry import Registry
 from tests.engine.engines import ME, an_engine
@@ -35,6 +39,33 @@ async def test_no_number_comes_twice_where_a_server_remembers_fewer_projects_tha
     assert sorted(found) == sorted((f"/{one}", count) for one in range(3) for count in range(1, 11))
     async with an_engine(shared_house.state_dir) as engine:
         assert await number("/1") == ("/1", 11)
+
+
+@pytest.mark.promise("S4.13.project")
+async def test_the_number_of_a_process_is_kept_before_its_removal_begins(
+    shared_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill in the middle of the removal: no row and no folder says any more that the number was given."""
+    monkeypatch.setattr("outlive.store.writer._COLLECT_S", 60.0)  # ended by `flush` alone
+    owner = replace(ME, principal=uuid4().hex)
+    kept: list[int] = []
+
+    def kill(_folder: str) -> str:
+        with contextlib.closing(sqlite3.connect(registry)) as file:
+            query = "SELECT value FROM counters WHERE name = ?"
+            kept.extend(value for (value,) in file.execute(query, [f"short_id {owner.principal} /p"]))
+        raise OSError
+
+    async with an_engine(shared_house.state_dir) as engine:
+        registry = engine.records.upkeep._layout.registry
+        command = Command(argv=("true",), project="/p", detached=True)
+        for _ in range(3):  # the first may meet a flush of the engine's beginning
+            process = await engine.starts.start(command, owner=owner)
+            await engine.queries.wait(process, until="closed")
+        monkeypatch.setattr(upkeep, "_set_aside", kill)
+        with pytest.raises(StoreCorrupt):
+            await engine.records.remove(process, force=True)
+    assert kept == [process.record.number] == [3]
 
 
 @pytest.mark.promise("S4.13.project")

@@ -468,6 +468,8 @@ class Records:
                 await self.controls.end(process, grace_s=0.0, note=note)
             await self._closed(process)
         letting_go = functools.partial(self.feed.forget, process)
+        # Its number is never given again: the counter is kept before the folder goes.
+        await self.registry.flush()
         try:
             await self.upkeep.remove(process.process_id, process.record, letting_go=letting_go)
         except OSError as error:
