@@ -2,7 +2,6 @@
 states. Pure.
 """
 
-import unicodedata
 from collections.abc import Sequence
 
 from outlive.cli.output import Line, Painted, plain
@@ -58,6 +57,8 @@ def cells(text: str) -> int:
     """Return how many cells of a terminal a text takes: an ideograph two, a combining mark none (UAX 11)."""
     if text.isascii():
         return len(text)
+    import unicodedata  # noqa: PLC0415 -- start-up time: a shared object that few texts need
+
     return sum(
         0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
         for letter in text

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from outlive.cli.parameters import STATE_DIR, Action, Parameter, option, switch
-from outlive.extensions.contract import check_new, extensions, load
 
 NAME = "outlive"
 
@@ -313,6 +312,9 @@ def program() -> Group:
     Raises:
         ConfigInvalid: An extension cannot be imported, or has a verb that there is already.
     """
+    # Start-up time: a look at all installed packages, and most calls are of a verb of the core's.
+    from outlive.extensions.contract import check_new, extensions, load  # noqa: PLC0415
+
     added = [load(one.verbs) for one in extensions() if one.verbs]
     topics = dict(PROGRAM.topics)
     found: dict[str, Verb | Group] = {one.name: one for one in PROGRAM.verbs}

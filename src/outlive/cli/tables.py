@@ -11,7 +11,6 @@ from outlive.cli.columns import shortened, table
 from outlive.cli.output import Line, plain, terminal_width
 from outlive.client.results import ProcessInfo
 from outlive.core.identity import short_name
-from outlive.core.lifecycle import signal_name
 from outlive.core.location import ANY, LOCAL
 
 _HEAD = ("ID", "NAME", "STATE", "PID", "AGE", "TIME", "OUTPUT")
@@ -119,6 +118,9 @@ def needs_person(info: ProcessInfo) -> bool:
 
 def short_signal(number: int | None) -> str:
     """Return a signal's name as `kill -l` has it: TERM."""
+    # Start-up time: 0.8 ms for all states and signals, and most processes end by none.
+    from outlive.core.lifecycle import signal_name  # noqa: PLC0415
+
     return signal_name(number).removeprefix("SIG")
 
 

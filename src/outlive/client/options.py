@@ -5,7 +5,7 @@ Nothing is validated here: the server does that once, for every frontend. The op
 tests/client/test_options.py compares the two.
 """
 
-import base64
+import binascii
 import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, cast
@@ -181,4 +181,4 @@ def _encoded(params: dict[str, object]) -> dict[str, object]:
 
 
 def _base64(text: str) -> str:
-    return base64.b64encode(os.fsencode(text)).decode("ascii")
+    return binascii.b2a_base64(os.fsencode(text), newline=False).decode("ascii")

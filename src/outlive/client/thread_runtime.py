@@ -8,7 +8,7 @@ commands, and which spends a thread and two copies on long output. It understand
 sends: whole frames, no extensions. TCP belongs to `wire`.
 """
 
-import base64
+import binascii
 import contextlib
 import os
 import select
@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 from typing import Self, TypeVar
-from urllib.parse import urlsplit
 
 from outlive.client.runtime import CONNECTING_S, ConnectionLost, Transport, Unreachable, refused
 
@@ -155,14 +154,13 @@ class LocalWire:
 
 def open_local(url: str, connection: socket.socket, headers: dict[str, str]) -> LocalWire:
     """Open a WebSocket over a connected Unix socket; see `Runtime.open`."""
-    parts = urlsplit(url)
-    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    host, _, target = url.removeprefix("ws://").partition("/")
     lines = [
-        f"GET {target} HTTP/1.1",
-        f"Host: {parts.netloc}",
+        f"GET /{target} HTTP/1.1",
+        f"Host: {host}",
         "Upgrade: websocket",
         "Connection: Upgrade",
-        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        f"Sec-WebSocket-Key: {binascii.b2a_base64(os.urandom(16), newline=False).decode()}",
         "Sec-WebSocket-Version: 13",
         *(f"{name}: {value}" for name, value in headers.items()),
     ]

@@ -24,9 +24,9 @@ _MAX_DIGITS = 400  # more than any finite number without an exponent needs
 
 # Strings first, so that nothing in them counts. A string without an end reaches up to the text's: possessive,
 # since each attempt from within would read it once more.
-_JSON_MARK = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[]}]|,', re.DOTALL)
-_TOML_MARK = re.compile(
-    r"""
+# Compiled when a text needs them: `re` keeps what it has compiled.
+_JSON_MARK = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{]|[]}]|,'
+_TOML_MARK = r"""
     \"{3}[^"\\]*+(?:(?:\\.|"{1,2}(?!"))[^"\\]*+)*+(?:"{3,5})?
     | '{3}[^']*+(?:'{1,2}(?!')[^']*+)*+(?:'{3,5})?
     | "[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?
@@ -35,9 +35,7 @@ _TOML_MARK = re.compile(
     | [\[{] | []}] | \. | ,
     | (?P<key_end>[=\n])
     | (?P<digits>[0-9A-Fa-f_]{129,})
-    """,
-    re.DOTALL | re.VERBOSE,
-)
+    """
 
 
 class BadDocument(ValueError):
@@ -126,7 +124,7 @@ def decode_toml(text: str, *, max_bytes: int = MAX_TOML_BYTES) -> dict[str, Any]
 
 def _check_json(text: str, max_members: int) -> None:
     depth, members = 0, 0
-    for found in _JSON_MARK.finditer(text):
+    for found in re.finditer(_JSON_MARK, text, re.DOTALL):
         mark = text[found.start()]
         if mark in "[{":
             depth, members = depth + 1, members + 1
@@ -143,7 +141,7 @@ def _check_json(text: str, max_members: int) -> None:
 def _check_toml(text: str) -> None:
     """Bound the depth of values and of dotted keys: each part of `a.b.c` is a table in the one before."""
     depth, dots = 0, 0
-    for found in _TOML_MARK.finditer(text):
+    for found in re.finditer(_TOML_MARK, text, re.DOTALL | re.VERBOSE):
         mark = text[found.start()]
         if found["digits"] is not None:
             raise BadDocument("it has a number, or a name, of more than 128 digits")

@@ -12,6 +12,8 @@ from typing import NewType
 ProcessId = NewType("ProcessId", str)
 
 PROCESS_VARIABLE = "OUTLIVE_PROCESS_ID"  # a command finds its process id in it
+# And in this its span (OpenTelemetry, "Environment Variables as Context Propagation Carriers").
+TRACE_VARIABLE = "TRACEPARENT"
 ID_LENGTH = 26
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford base 32: no i, l, o, u
 _TO_INT = bytes.maketrans(

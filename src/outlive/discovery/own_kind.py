@@ -7,8 +7,8 @@ Facts about this process only; they are sent by the client and the command line,
 import os
 from collections.abc import Mapping
 
+from outlive.core.identity import TRACE_VARIABLE
 from outlive.kernel.processes import status_words
-from outlive.protocols.trace_context import TRACE_VARIABLE
 
 _USUAL_UMASK = 0o022
 

@@ -5,7 +5,6 @@ No program of the keeper needs it; the server and every client do, and here lies
 loaded already.
 """
 
-import hashlib
 import os
 import stat
 
@@ -41,7 +40,10 @@ def project_identity(root: str) -> str:
     Ordinary work changes none of it (commits, branches, pulls, `git gc`); a clone, a copy or a restored
     backup in the same place has another one. Blocks.
     """
-    from outlive.kernel.calls import birth_ns  # noqa: PLC0415 - ctypes: only the server asks this
+    # Start-up time: OpenSSL and ctypes take 2.5 ms, and only the server asks this.
+    import hashlib  # noqa: PLC0415
+
+    from outlive.kernel.calls import birth_ns  # noqa: PLC0415
 
     parts = []
     for path in (root, *(os.path.join(root, mark) for mark in _MARKS)):

@@ -7,16 +7,13 @@ by chance: it follows from the process id and the caller's word, which the proce
 that was killed, and the one that comes after it, mean the same span.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from outlive.core.identity import id_to_bytes
+from outlive.core.identity import TRACE_VARIABLE, id_to_bytes
 from outlive.core.values import dataclass
 
-# The names under which programs pass it on (OpenTelemetry, "Environment Variables as Context Propagation
-# Carriers").
-TRACE_VARIABLE = "TRACEPARENT"
+# The names under which programs pass it on.
 TRACE_VARIABLES = frozenset({TRACE_VARIABLE, "TRACESTATE", "BAGGAGE"})
 _HEADER = b"traceparent"
 _SAMPLED = 1
@@ -88,6 +85,8 @@ def span_of(process_id: str, traceparent: str) -> TraceSpan:
     """
     # A node runs a command under the id that it has here. Its span is a child of ours, so that the two have
     # different parents.
+    import hashlib  # noqa: PLC0415 -- start-up time: OpenSSL takes 2 ms, and `logs` only reads what is kept
+
     digest = hashlib.blake2b(f"{process_id} {traceparent}".encode(), digest_size=_SPAN_BYTES).hexdigest()
     parent = read_traceparent(traceparent)
     if parent is None:

@@ -11,7 +11,7 @@ from outlive.backends.contract import Backend
 from outlive.config import Settings
 from outlive.core.command import ApprovalState, Command, Profile
 from outlive.core.errors import CommandRefused, InvalidRequest
-from outlive.core.identity import ProcessId
+from outlive.core.identity import TRACE_VARIABLE, ProcessId
 from outlive.core.layout import Layout
 from outlive.core.lifecycle import State
 from outlive.core.location import ANY, DOCKER, LOCAL, Location
@@ -29,7 +29,7 @@ from outlive.engine.processes.places import Places
 from outlive.engine.queries import Queries, record_inside
 from outlive.engine.settings import EngineSettings
 from outlive.policy.starters import with_own_deciding
-from outlive.protocols.trace_context import TRACE_VARIABLE, TraceSpan, span_of
+from outlive.protocols.trace_context import TraceSpan, span_of
 from outlive.store.folder import encode_meta
 from outlive.store.rows import at_time
 
