@@ -85,6 +85,15 @@ def test_a_call_to_this_machines_server_imports_little(
     assert len(modules) <= at_most, len(modules)
 
 
+def test_a_log_is_read_without_settings_rules_and_compressors(server: OutliveServer, tmp_path: Path) -> None:
+    """It reads files, and asks the server what the name means."""
+    _imported(["run", "--name", "log-imports", "--", "true"], tmp_path, str(server.state_dir))
+    modules = _imported(["logs", "log-imports"], tmp_path, str(server.state_dir))
+    rules = {"outlive.policy.command_reader", "outlive.policy.rules", "outlive.policy.starters"}
+    assert modules & ((_NEVER | rules) - {"outlive.policy", "outlive.store"}) == set()
+    assert len(modules) <= 170, len(modules)
+
+
 def test_the_help_imports_no_verb(tmp_path: Path) -> None:
     modules = _imported(["--help"], tmp_path, str(tmp_path / "state"))
     assert modules & (_NEVER | {"dataclasses", "outlive.client", "outlive.discovery"}) == set()

@@ -2,8 +2,8 @@
 
 from datetime import datetime, time, timedelta
 
-from outlive.config.options import parse_seconds
 from outlive.core.cursor import Cursor
+from outlive.core.durations import parse_duration
 from outlive.core.errors import InvalidRequest
 
 _HINT = "For example 10m, 2h, 14:30, 2026-01-31T12:00, 2026-01-31T12:00Z, or the cursor 1024.0."
@@ -26,7 +26,7 @@ def parse_since(text: str, now: datetime) -> Cursor | datetime:
 
 def _ago(word: str, now: datetime) -> datetime | None:
     try:
-        return now - timedelta(seconds=parse_seconds(word.removesuffix(" ago")))
+        return now - timedelta(seconds=parse_duration(word.removesuffix(" ago")))
     except (ValueError, OverflowError):
         return None
 

@@ -167,6 +167,26 @@ class StandingApproval:
     by: str = field(default="", compare=False)
     at: str = field(default="", compare=False)
 
+    def encode(self) -> dict[str, object]:
+        """Return it as JSON has it."""
+        return {
+            "project": self.project,
+            "commands": [list(words) for words in self.commands],
+            "digest": self.digest,
+            **({"by": self.by, "at": self.at} if self.by else {}),
+        }
+
+    @classmethod
+    def decode(cls, members: object) -> "StandingApproval | None":
+        """Return what `encode` made; None for anything else."""
+        match members:
+            case {"project": str(project), "commands": [*commands], "digest": str(digest), **rest} if all(
+                isinstance(words, list) and all(isinstance(word, str) for word in words) for words in commands
+            ):
+                by, at = (str(rest.get(name, "")) for name in ("by", "at"))
+                return cls(project=project, commands=tuple(map(tuple, commands)), digest=digest, by=by, at=at)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class BootTime:

@@ -44,10 +44,15 @@ class SecretPattern:
     after: str = ""
     is_word: bool = True
 
+    @property
+    def text(self) -> bytes:
+        """The expression of `whole`."""
+        kind, least, most = self.secret
+        return self._expression(f"({kind}{{{least},{most}}}){self.after}")
+
     def whole(self) -> re.Pattern[bytes]:
         """Return a pattern that matches from an anchor on; group 1 is redacted."""
-        kind, least, most = self.secret
-        return self._compiled(f"({kind}{{{least},{most}}}){self.after}")
+        return re.compile(self.text)
 
     def unfinished(self) -> re.Pattern[bytes]:
         """Return a pattern that matches if the text ends within the secret.
@@ -55,13 +60,13 @@ class SecretPattern:
         Group 1 begins where the secret does.
         """
         kind, _, most = self.secret
-        return self._compiled(rf"({kind}{{0,{most}}})\Z")
+        return re.compile(self._expression(rf"({kind}{{0,{most}}})\Z"))
 
-    def _compiled(self, rest: str) -> re.Pattern[bytes]:
+    def _expression(self, rest: str) -> bytes:
         anchors = "|".join(re.escape(anchor.decode()) for anchor in self.anchors)
         before = "".join(f"{kind}{{{least},{most}}}" for kind, least, most in self.before)
         guard = "(?<![A-Za-z0-9])" if self.is_word else ""
-        return re.compile(f"{guard}(?:{anchors}){before}{rest}".encode())
+        return f"{guard}(?:{anchors}){before}{rest}".encode()
 
 
 _VALUE = (("[\"']", 0, 1), (r"[ \t]", 0, 4), ("[:=]", 1, 1), (r"[ \t]", 0, 4), ("[\"']", 0, 1))

@@ -1,6 +1,6 @@
 """Which commands a person may approve for always, and for what exactly that counts: `standing_approval`.
 
-Also as JSON. Pure.
+Pure.
 
 A standing approval is about one command, word for word, in one project. Nothing of it is a pattern: whatever
 else would change what runs (what its files hold, a redirection, a variable, its input, the profile, the
@@ -110,26 +110,3 @@ def also_runs(command: Command, reading: Reading, interpreters: Mapping[str, Seq
     if command.stdin != "none" or command.stdio == "pty":
         said += " What is sent to its input is not known yet."
     return said
-
-
-def encode_standing(standing: StandingApproval) -> dict[str, object]:
-    """Return a standing approval as JSON has it."""
-    return {
-        "project": standing.project,
-        "commands": [list(words) for words in standing.commands],
-        "digest": standing.digest,
-        **({"by": standing.by, "at": standing.at} if standing.by else {}),
-    }
-
-
-def decode_standing(members: object) -> StandingApproval | None:
-    """Return a standing approval from JSON; None for anything else."""
-    match members:
-        case {"project": str(project), "commands": [*commands], "digest": str(digest), **rest} if all(
-            isinstance(words, list) and all(isinstance(word, str) for word in words) for words in commands
-        ):
-            by, at = (str(rest.get(name, "")) for name in ("by", "at"))
-            return StandingApproval(
-                project=project, commands=tuple(map(tuple, commands)), digest=digest, by=by, at=at
-            )
-    return None

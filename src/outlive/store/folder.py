@@ -19,7 +19,7 @@ import json
 import os
 from collections.abc import Mapping
 
-from outlive.core.command import ApprovalState, BootTime, Profile, Sandbox
+from outlive.core.command import ApprovalState, BootTime, Profile, Sandbox, StandingApproval
 from outlive.core.cursor import Cursor
 from outlive.core.documents import decode_json
 from outlive.core.errors import ProcessNotFound
@@ -33,7 +33,6 @@ from outlive.core.spec import CALLER_ENVIRONMENT, Spec
 from outlive.core.terminal import TerminalNote
 from outlive.core.values import dataclass, replace
 from outlive.kernel.files import open_place, read_all, read_any, write_whole
-from outlive.policy.standing_approvals import decode_standing, encode_standing
 from outlive.protocols.frames import (
     COPIED,
     NODE_BOOT,
@@ -278,7 +277,7 @@ def _encode_approval(approval: ApprovalState) -> dict[str, object]:
         "approved_by": approval.approved_by,
         "only_once": approval.only_once,
         "files": dict(approval.files),
-        **({} if approval.standing is None else {"standing": encode_standing(approval.standing)}),
+        **({} if approval.standing is None else {"standing": approval.standing.encode()}),
     }
 
 
@@ -294,7 +293,7 @@ def _approval(meta: object) -> ApprovalState | None:
         variables=tuple(map(str, variables)) if isinstance(variables, list) else (),
         approved_by=_text(meta.get("approved_by")),
         files={str(name): str(state) for name, state in files.items()} if isinstance(files, dict) else {},
-        standing=decode_standing(meta.get("standing")),
+        standing=StandingApproval.decode(meta.get("standing")),
         only_once=str(meta.get("only_once") or ""),
     )
 

@@ -89,7 +89,6 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
     if process_id is not None and not view.follow:
         return _show_file(layout, process_id, view)
     # Half of the time of a short call would be the client's import.
-    from outlive.cli.logs.log_follow import follow  # noqa: PLC0415
     from outlive.cli.processes import connected, find_process  # noqa: PLC0415
 
     try:
@@ -97,6 +96,8 @@ def _show(layout: Layout, name: str, view: LogView, server: ServerFlags) -> int:
             process = find_process(client, process_id or name)
             if not view.follow:
                 return _show_file(layout, process.process_id, view)
+            from outlive.cli.logs.log_follow import follow  # noqa: PLC0415 -- as above
+
             return follow(_shower(layout, process.process_id, view), process)
     except BackendUnavailable:
         # Without a server a word that might be a name can only be the end of an id.

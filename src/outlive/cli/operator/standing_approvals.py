@@ -12,7 +12,6 @@ from outlive.core.errors import ConfigInvalid, ProcessNotFound
 from outlive.discovery.config_paths import standing_file
 from outlive.engine.starts.standing_file import StandingFile
 from outlive.kernel.project import working_folder
-from outlive.policy.standing_approvals import encode_standing
 
 _SHOWN_LETTERS = 12  # of a digest, as approvals are named
 _LEAST_LETTERS = 4  # fewer are typed by mistake
@@ -24,7 +23,7 @@ def always() -> Answer:
     file = _file()
     found = file.read()
     return Answer(
-        {"file": file.path, "standing_approvals": [encode_standing(one) for one in found]},
+        {"file": file.path, "standing_approvals": [one.encode() for one in found]},
         blocks(map(_described, found)),
         said=[] if found else ["Nothing is approved for always."],
     )
@@ -43,7 +42,7 @@ def forget(*, names: list[str], as_json: bool) -> int:
                 hint="`outlive policy always` lists what is.",
             )
         if as_json:
-            show_json({"forgotten": [encode_standing(one) for one in gone]})
+            show_json({"forgotten": [one.encode() for one in gone]})
         for one in () if as_json else gone:
             show(f"{one.digest[:_SHOWN_LETTERS]} is asked about again")
     return 0

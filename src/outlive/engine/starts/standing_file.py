@@ -18,7 +18,6 @@ from outlive.core.command import StandingApproval
 from outlive.core.documents import decode_json
 from outlive.core.errors import ConfigInvalid, LimitExceeded
 from outlive.kernel.files import write_whole
-from outlive.policy.standing_approvals import decode_standing, encode_standing
 
 _MOST = 1000  # a person does not read more, and each start that is asked about compares with all of them
 _MAX_BYTES = 1 << 22
@@ -103,7 +102,7 @@ class StandingFile:
             with self._locked():
                 known = self.read()
                 if (wanted := change(known)) != known:
-                    members = {"standing_approvals": [encode_standing(one) for one in wanted]}
+                    members = {"standing_approvals": [one.encode() for one in wanted]}
                     write_whole(self.path, json.dumps(members, indent=2, ensure_ascii=False).encode() + b"\n")
         except OSError as error:
             text = f"{self.path} cannot be written: {error.strerror}."
@@ -125,7 +124,7 @@ class StandingFile:
         except ValueError:
             document = None
         members = document.get("standing_approvals") if isinstance(document, dict) else None
-        found = [decode_standing(one) for one in members] if isinstance(members, list) else [None]
+        found = [StandingApproval.decode(one) for one in members] if isinstance(members, list) else [None]
         if len(content) > _MAX_BYTES or any(one is None for one in found):
             raise self._unusable("it holds something else than standing approvals")
         return tuple(one for one in found if one is not None)
