@@ -33,7 +33,7 @@ def _parse_callbacks(text: str) -> str:
     return word
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AccessSettings:
     """The part of `Settings` that decides which callers are let in."""
 
@@ -123,7 +123,7 @@ class AccessSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class LimitSettings:
     """The part of `Settings` that keeps one caller from taking everything."""
 
@@ -153,7 +153,7 @@ class LimitSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class AuditSettings:
     """The part of `Settings` that decides about the audit log and about secrets in output."""
 
@@ -210,7 +210,7 @@ class AuditSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PortOptions:
     """The part of `Settings` about listening, and about what one connection may use."""
 

@@ -97,7 +97,7 @@ def parse_backend(text: str) -> str:
     return word
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PlacementSettings:
     """The part of `Settings` that says where commands run."""
 

@@ -39,7 +39,7 @@ def _parse_approval_time(text: str) -> float:
     return seconds
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class PolicySettings:
     """The part of `Settings` that decides which commands may be started (docs/policy.md)."""
 
@@ -168,7 +168,7 @@ class PolicySettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class SandboxOptions:
     """The part of `Settings` that decides what a command may reach and use; None stands for no bound.
 

@@ -48,7 +48,8 @@ class Settings(
 ):
     """Every option of the server, validated.
 
-    Times are seconds, sizes bytes; a port of None is switched off.
+    Times are seconds, sizes bytes; a port of None is switched off. The bases only declare: nothing makes an
+    instance of one, and their methods would take a millisecond each at every start.
     """
 
     # Fewer tools cost an agent fewer tokens in every conversation.

@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import importlib.util
 import os
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -53,7 +52,7 @@ def shipped_name(machine: str) -> str:
 
 def is_possible(machine: str) -> bool:
     """Tell whether there may be a program for a machine: on any other one than `MACHINES` only its own."""
-    return machine in MACHINES or machine == platform.machine()
+    return machine in MACHINES or machine == os.uname().machine
 
 
 def runner_sources() -> list[Path]:
@@ -178,7 +177,7 @@ def _compile(compiler: Sequence[str], target: Path) -> None:
 
 def has_compiler() -> bool:
     """Return whether there is something to compile the program for this machine with."""
-    return any(_compilers(platform.machine()))
+    return any(_compilers(os.uname().machine))
 
 
 def zig_compiler(zig: str, machine: str) -> tuple[str, ...]:
@@ -192,7 +191,7 @@ def _compilers(machine: str) -> Iterator[tuple[str, ...]]:
     Musl first, whose binary has a tenth of the size.
     """
     names = [f"{machine}-linux-musl-gcc", f"{machine}-linux-gnu-gcc"]
-    if platform.machine() == machine:
+    if os.uname().machine == machine:
         names = ["musl-gcc", "cc", "gcc", *names]
     for name in names:
         if (found := shutil.which(name)) is not None:

@@ -13,7 +13,6 @@ from outlive.core.terminal import Form
 from outlive.core.values import dataclass, replace
 from outlive.engine.processes.process import Process
 from outlive.engine.terminals.execution import end_of
-from outlive.protocols.output.collapse import collapse
 from outlive.protocols.plain import (
     Line,
     LineSplitter,
@@ -158,6 +157,8 @@ def _cut(data: bytes) -> bytes:
 
 
 def _plain(lines: list[Line]) -> list[Line]:
+    from outlive.protocols.output.collapse import collapse  # noqa: PLC0415 -- start-up time: 3 ms of patterns
+
     return collapse(replace(line, text=strip_ansi(line.text.rstrip("\r"))) for line in lines)
 
 

@@ -2,17 +2,17 @@
 
 from outlive.core.location import LOCAL
 from outlive.core.needs import Amounts
-from outlive.extensions.ray.leased import LeasedPlacement
 from outlive.extensions.ray.options import RayOptions
 from outlive.extensions.server_part import ServerPart
 from outlive.kernel.folder_identity import claim_folder
+from outlive.placement.contract import Placement
 from outlive.placement.fleet import FleetNode
 
 
 class RayPart(ServerPart):
     """Leases places on a Ray cluster."""
 
-    def placement(self, _this_machine: FleetNode) -> LeasedPlacement | None:
+    def placement(self, _this_machine: FleetNode) -> Placement | None:
         """Return what leases places with `--placement ray`.
 
         Raises:
@@ -20,7 +20,9 @@ class RayPart(ServerPart):
         """
         if self.given.settings.placement != "ray":
             return None
-        from outlive.extensions.ray.ray_placement import RayDriver, check_ray  # noqa: PLC0415 -- for few servers
+        # Start-up time: 3 ms, and few servers have a cluster.
+        from outlive.extensions.ray.leased import LeasedPlacement  # noqa: PLC0415
+        from outlive.extensions.ray.ray_placement import RayDriver, check_ray  # noqa: PLC0415
 
         check_ray()
         layout = self.given.layout
