@@ -1,5 +1,6 @@
 """Classes of values whose methods are made late are those of the standard library, by everything they do."""
 
+import copy
 import dataclasses
 import threading
 from collections.abc import Callable
@@ -58,7 +59,7 @@ _FLAGS = st.fixed_dictionaries({name: st.booleans() for name in ("frozen", "kw_o
     flags=_FLAGS,
     first=st.integers(0, 2),
     second=st.sampled_from(["x", "y"]),
-    steps=st.permutations(range(12)),
+    steps=st.permutations(range(13)),
 )
 def test_in_whatever_order_its_parts_are_asked_for_they_are_the_standard_librarys(
     flags: dict[str, bool], first: int, second: str, steps: list[int]
@@ -83,6 +84,7 @@ def test_in_whatever_order_its_parts_are_asked_for_they_are_the_standard_library
                 base(first=4).twice(),
             ),
             lambda: setattr(base(first=first), "first", 9),
+            lambda: (copy.copy(base(first=first)), copy.deepcopy(derived(first=first)).third),
         ]
         return [_seen(calls[step]) for step in steps]
 

@@ -59,8 +59,9 @@ async def test_the_number_of_a_process_is_kept_before_its_removal_begins(
     async with an_engine(shared_house.state_dir) as engine:
         registry = engine.records.upkeep._layout.registry
         command = Command(argv=("true",), project="/p", detached=True)
-        for _ in range(3):  # the first may meet a flush of the engine's beginning
-            process = await engine.starts.start(command, owner=owner)
+        # The first ones may meet a flush of the engine's beginning.
+        started = [await engine.starts.start(command, owner=owner) for _ in range(3)]
+        for process in started:
             await engine.queries.wait(process, until="closed")
         monkeypatch.setattr(upkeep, "_set_aside", kill)
         with pytest.raises(StoreCorrupt):

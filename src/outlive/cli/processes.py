@@ -22,7 +22,7 @@ from outlive.client.results import ProcessInfo, ProcessStats
 from outlive.core.errors import error_from_slug
 from outlive.core.hints import MEANINGS
 from outlive.core.identity import short_name
-from outlive.core.values import dataclass, fields
+from outlive.core.values import dataclass, names_of
 from outlive.kernel.project import own_project
 
 # Control sequences and titles of windows (ECMA-48, 5.4), as one: without them a line is what a person sees.
@@ -214,7 +214,7 @@ def seen(line: str, width: int) -> str:
 
 def plain_fields(value: object) -> dict[str, object]:
     """Return the fields of a value of the client's as JSON shows them."""
-    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}  # type: ignore[arg-type] # a dataclass
+    return {name: _plain(getattr(value, name)) for name in names_of(type(value))}
 
 
 def view(info: ProcessInfo) -> dict[str, object]:
@@ -236,6 +236,6 @@ def _plain(value: object) -> object:
         case Mapping():
             return dict(value)
         case ProcessStats():
-            return {field.name: getattr(value, field.name) for field in fields(value)}
+            return {name: getattr(value, name) for name in names_of(ProcessStats)}
         case _:
             return str(value)

@@ -4,12 +4,11 @@ Imports the standard library only: a program that starts one command should star
 request an answer belongs to is found by `channel`.
 """
 
-import base64
-import functools
+import binascii
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from outlive import PROTOCOL, __version__
 from outlive.client.results import (
@@ -30,7 +29,7 @@ from outlive.client.results import (
 from outlive.core.cursor import Cursor
 from outlive.core.documents import decode_json
 from outlive.core.errors import OutliveError, ProtocolViolation, error_from_slug
-from outlive.core.values import MISSING, dataclass, fields
+from outlive.core.values import dataclass, names_of
 
 # Larger pieces gain nothing: copying a megabyte takes a millisecond, far more than the round trip. The server
 # holds a piece twice.
@@ -259,28 +258,13 @@ def _read(kind: type[_T], view: _Object, **members: object) -> _T:
 
     Members that have a default may be absent: they are where they do not apply.
     """
-    for name, wire_name, reader, may_be_absent in _members_of(cast("Hashable", kind)):
-        if name in members or (may_be_absent and wire_name not in view):
+    for name in names_of(kind):
+        wire_name = _WIRE_NAMES.get(name, name)
+        if name in members or wire_name not in view:
             continue
-        value = view[wire_name]
+        value, reader = view[wire_name], _READERS.get(name)
         members[name] = value if reader is None or value is None else reader(value)
     return kind(**members)
-
-
-@functools.cache
-def _members_of(kind: Hashable) -> tuple[tuple[str, str, Callable[[Any], object] | None, bool], ...]:
-    """Return for each field of a class its name, the wire's, what reads its value, and whether it has a
-    default.
-    """
-    return tuple(
-        (
-            field.name,
-            _WIRE_NAMES.get(field.name, field.name),
-            _READERS.get(field.name),
-            field.default is not MISSING,
-        )
-        for field in fields(kind)  # type: ignore[arg-type]  # the classes of `results` are dataclasses
-    )
 
 
 def read_info(view: _Object) -> ProcessInfo:
@@ -334,7 +318,7 @@ def read_page(result: _Object, cursor: Cursor) -> Page:
         if chunk.get("gap"):
             items.append(Gap(stream, chunk["from"], chunk["to"], behind))
         else:
-            data = base64.b64decode(chunk["data"])
+            data = binascii.a2b_base64(chunk["data"])
             items.append(Output(stream, data, behind, chunk.get("redacted", 0)))
     return Page(
         items=tuple(items),

@@ -8,12 +8,13 @@ else is the standard library's, and done by it: what the methods do, `fields`, `
 import dataclasses
 from _thread import RLock
 from collections.abc import Callable
-from dataclasses import MISSING, asdict, field, fields, replace
+from dataclasses import asdict, field, fields, replace
 from typing import TYPE_CHECKING
 
-__all__ = ["MISSING", "asdict", "dataclass", "field", "fields", "replace"]
+__all__ = ["asdict", "dataclass", "field", "fields", "names_of", "replace"]
 
 _COMPARED = ("__lt__", "__le__", "__gt__", "__ge__")
+_COPIED = ("__getstate__", "__setstate__")  # what `copy` and `pickle` call of a frozen class with slots
 _FACTS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 _TURN = RLock()  # one thread makes methods, those of its class's bases too
 
@@ -36,6 +37,12 @@ else:
         return made_of if cls is None else made_of(cls)
 
 
+def names_of(kind: type) -> tuple[str, ...]:
+    """Return the names of the fields of a class with slots that inherits none."""
+    names: tuple[str, ...] = vars(kind)["__slots__"]
+    return names
+
+
 class _Fact:
     """What the class says about itself, once it is asked."""
 
@@ -52,8 +59,9 @@ class _Fact:
 def _made_late(plain: type, options: dict[str, bool]) -> type:
     """Return a class with slots in the place of `plain`; its methods are those of `plain`, made later."""
     members = {name: value for name, value in vars(plain).items() if name not in {"__dict__", "__weakref__"}}
-    wanted = [name for name in ("__init__", "__repr__") if name not in members]
     is_frozen = options.get("frozen", False)
+    own = ("__init__", "__repr__", *(_COPIED if is_frozen else ()))
+    wanted = [name for name in own if name not in members]
     if options.get("eq", True):
         wanted += [] if "__eq__" in members else ["__eq__"]
         if members.get("__hash__") is None:  # also where Python has put None beside an `__eq__`

@@ -31,7 +31,7 @@ from outlive.client import (
     StartOptions,
 )
 from outlive.core.layout import Layout
-from outlive.core.values import fields
+from outlive.core.values import names_of
 from outlive.discovery.state_folder import layout_of
 from outlive.operations.repetition import OF_THE_PROCESS, RepeatedProcess, repetition_of
 from outlive.store.folder import read_start
@@ -145,7 +145,7 @@ def _repeat(
 
 
 def _known(info: ProcessInfo) -> RepeatedProcess:
-    members = {field.name: getattr(info, field.name) for field in fields(RepeatedProcess)}
+    members = {name: getattr(info, name) for name in names_of(RepeatedProcess)}
     return RepeatedProcess(**members)
 
 

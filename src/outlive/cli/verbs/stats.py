@@ -21,7 +21,7 @@ from outlive.cli.tables import outcome, shown_command, shown_size, shown_table
 from outlive.client import Client, Process, ProcessInfo, ProcessNotFound
 from outlive.core.identity import short_name
 from outlive.core.redactions import redacted_member
-from outlive.core.values import dataclass, fields
+from outlive.core.values import dataclass, names_of
 
 _HEAD = ("ID", "STATE", "CPU", "MEMORY", "PIDS", "PORTS", "WAITS FOR", "COMMAND")
 _FIRST_S = 0.5  # between the two looks that the first CPU figures need
@@ -174,5 +174,5 @@ def _as_json(look: Look) -> Mapping[str, object]:
         **redacted_member(info.redacted),
     }
     if stats is not None:
-        shown |= {field.name: getattr(stats, field.name) for field in fields(stats)}
+        shown |= {name: getattr(stats, name) for name in names_of(type(stats))}
     return shown
