@@ -21,7 +21,7 @@ _NAME_CHARACTERS = 16  # of a hash: 64 bits
 
 
 # What sort of place a backend is: this machine, a container on it, or another outlive server. `execution`
-# says which backend serves a kind; a further kind is a member here, a folder in `backends` and a line there.
+# says which backend serves a kind; a further kind is a member here, a backend and a line there.
 Kind = Literal["local", "container", "node"]
 
 
