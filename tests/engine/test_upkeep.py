@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 from asyncio.subprocess import PIPE
+from pathlib import Path
 
 import pytest
 
@@ -142,3 +143,24 @@ async def _size_rule(engine: Engine) -> RetentionRule:
     return next(
         one for one in (await engine.disk_usage.answer(DiskRequest(), ME)).retention if one.rule == "size"
     )
+
+
+async def test_retention_looks_when_a_process_has_finished_or_is_too_old_and_not_in_between(
+    own_house: House,
+) -> None:
+    clock = Path(own_house.layout.retention_clock)
+    rule = Retention(max_age_s=2.0, max_count=None, max_bytes=None)
+    heard: list[Event] = []
+    async with (
+        an_engine(own_house.state_dir, retention=rule, retention_interval_s=0.05) as engine,
+        asyncio.timeout(20),
+    ):
+        engine.events.subscribe(heard.append)
+        for _ in range(2):
+            process = await run(engine, "true")
+            while process.process_id not in _removed(heard):  # noqa: ASYNC110 - a matter of time
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)  # rounds that were due are over
+            before = (await asyncio.to_thread(clock.stat)).st_mtime_ns
+            await asyncio.sleep(0.5)
+            assert (await asyncio.to_thread(clock.stat)).st_mtime_ns == before

@@ -117,7 +117,7 @@ def test_a_supervisor_that_hangs_is_replaced_soon_if_it_is_asked(own_house: Hous
         with pytest.raises(BackendUnavailable) as gone:
             asking.ask({"op": "status"}, timeout_s=9.0)
     assert gone.value.code == "keeper_restarted"
-    assert not is_alive(hung)
+    until(lambda: not is_alive(hung), "the end of the hung supervisor")
     own_house.wait_redundant()
     _finish(own_house, gate, process_id)
 

@@ -186,6 +186,7 @@ class Engine:
             events=self.events,
             removed=self._waiting.removed,
             notices=settings.notices,
+            has_finished=self._feed.has_finished,
         )
         self.reconciliation = Reconciliation(registry, table, self._recovery, self._upkeep)
         self.queries = Queries(

@@ -156,10 +156,14 @@ _REGISTRY_FEED_SLICE = 100  # snapshots in one turn of the loop: about 2 ms
 
 @dataclass(eq=False, slots=True)
 class RegistryFeed:
-    """Collects changed processes; lets go of finished ones when their last state is committed."""
+    """Collects changed processes; lets go of finished ones when their last state is committed.
+
+    `has_finished` is set then; retention clears it.
+    """
 
     registry: Registry
     live: LiveTable
+    has_finished: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _changed: dict[bytes, Process] = field(default_factory=dict, init=False)
     _timer: asyncio.TimerHandle | None = field(default=None, init=False)
 
@@ -188,6 +192,7 @@ class RegistryFeed:
         """Let go of the processes whose last state is safe now."""
         for row in rows:
             if row.record.is_finished:
+                self.has_finished.set()
                 process = self.live.by_key.get(id_to_bytes(row.record.process_id))
                 if process is not None and process.status.is_finished and process.key not in self._changed:
                     self.live.release(process)

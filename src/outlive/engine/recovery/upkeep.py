@@ -8,6 +8,7 @@ in a file.
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import shutil
 from collections.abc import Callable
@@ -86,6 +87,7 @@ def _load(path: str) -> RetentionClock | None:
 _logger = logging.getLogger(__name__)
 
 _SLICE = 200  # folders read at once
+_REST_S = 3600.0  # between two rounds without work: the clocks are looked at
 _BESIDE = (f"{UNFILTERED}/out", INDEX_FILE)  # files of a process's folder that grow with its output
 _REMOVED = ".removed"  # ends the name of a folder that is being removed
 
@@ -103,9 +105,12 @@ class Upkeep:
         events: EventPublisher,
         removed: RemovedIds,
         notices: Notices,
+        has_finished: asyncio.Event,
     ) -> None:
         """Take the files, what lives, what a removed process must be taken out of, what remembers its id, and
         the notices for which a process is kept.
+
+        `has_finished` is set when there is one process more that may be removed.
         """
         self._layout = layout
         self._registry = registry
@@ -113,6 +118,7 @@ class Upkeep:
         self._secrets = secrets
         self._events = events
         self._notices = notices
+        self._has_finished = has_finished
         self._removed = removed
         self._time = RetentionTime(layout, registry)
         self._reserve = Reserve(layout.root)
@@ -133,19 +139,27 @@ class Upkeep:
         await self._registry.flush()
 
     async def run(self, rule: Retention, *, interval_s: float) -> None:
-        """Index forgotten folders once, then apply retention from time to time, for ever."""
+        """Index forgotten folders once, then apply retention for ever.
+
+        That is `interval_s` after processes have ended or have become too old.
+        """
         is_indexed = False
         while True:
+            due_s = 0.0
+            self._has_finished.clear()
             try:
                 await asyncio.to_thread(_sweep, self._layout.processes)
                 if not is_indexed:
                     await self.index_folders()
                     is_indexed = True
-                await self.prune(rule)
+                due_s = await self.prune(rule)
             except OutliveError as error:  # the registry does not answer, for example
                 _logger.warning("looking after the past waits", extra={"reason": error.code})
             except OSError:
                 _logger.exception("upkeep failed; it is tried again")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(due_s, _REST_S)):
+                    await self._has_finished.wait()
             await asyncio.sleep(interval_s)
 
     async def index_folders(self, *, newest: int | None = None) -> None:
@@ -180,20 +194,26 @@ class Upkeep:
                 if stored.record.ended_at is None:
                     self._without_end.add(process_id)
 
-    async def prune(self, rule: Retention) -> None:
-        """Remove the ended processes that retention does not keep: the folder first, then the row."""
+    async def prune(self, rule: Retention) -> float:
+        """Remove the ended processes that retention does not keep: the folder first, then the row.
+
+        Return in how many seconds the next one becomes too old; 0 if some could not be removed yet.
+        """
         clock, ended = await self.candidates()
         removable = await asyncio.to_thread(select_removable, ended, rule, now_ns=clock.now_ns)
         too_early, self._without_end = self._without_end, set()
+        oldest_ns = min((one.ended_ns for one in ended if one.process_id not in removable), default=math.inf)
+        is_over = True
         for name in removable:
-            if self._is_live(name) or name in too_early:
-                continue
             # A notice says how its process ended. It is delivered or given up within minutes, and the next
             # round is for the process.
-            if self._notices.of(name):
+            if self._is_live(name) or name in too_early or self._notices.of(name):
+                is_over = False
                 continue
             stored = await self._registry.find(name)
             await self.remove(ProcessId(name), None if stored is None else stored.record)
+        age_s = math.inf if rule.max_age_s is None else rule.max_age_s
+        return age_s - (clock.now_ns - oldest_ns) / 1e9 if is_over else 0.0
 
     async def clock(self) -> RetentionClock:
         """Look at the clocks; return what is known then."""
