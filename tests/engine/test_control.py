@@ -10,6 +10,7 @@ from outlive.core.controls import CloseInput, Pause, ResizeWindow, Resume, Signa
 from outlive.core.cursor import BEGINNING
 from outlive.core.errors import InvalidState
 from outlive.core.events import (
+    AuditEvent,
     Event,
     ProcessClosed,
     ProcessCompleted,
@@ -51,6 +52,24 @@ async def test_repeating_a_control_is_a_success(engine: Engine, marker: Marker) 
         await engine.controls.cancel(process, grace_s=grace_s)
     async with asyncio.timeout(15):
         await engine.queries.wait(process)
+
+
+async def test_what_fails_is_recorded_before_its_caller_hears_of_it(engine: Engine) -> None:
+    """A door may answer it as a result, without raising it on."""
+    process = await engine.starts.start(Command(line="true"), owner=ME)
+    await settled(engine, process)
+    recorded: list[str] = []
+
+    async def witness(_event: AuditEvent) -> None:
+        raise AssertionError("this act need not be recorded first")
+
+    async def wait() -> None:
+        recorded.append("waited")
+
+    engine.events.witness_with(witness, wait)
+    with pytest.raises(InvalidState):
+        await engine.as_(ME).control(process, Pause())
+    assert recorded == ["waited"]
 
 
 async def test_cancelling_a_paused_process_ends_it(engine: Engine) -> None:

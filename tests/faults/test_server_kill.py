@@ -82,6 +82,11 @@ def test_a_refusal_is_in_the_audit_log_before_its_answer(tmp_path: Path) -> None
             "rm -r jsonrpc": refused_by_client,
             "rm -r rest": lambda: rest.call("POST", "/v1/processes", {"command": "rm -r rest"}, expect=403),
             "rm -r mcp": lambda: mcp.result("tools/call", name="run", arguments={"command": "rm -r mcp"}),
+            "no-such-program": lambda: mcp.result(
+                "tools/call",
+                name="command_execute_script",
+                arguments={"interpreter": "no-such-program", "script_content": "x"},
+            ),
             "foreign_origin": lambda: rest.call("GET", "/v1/processes", headers=foreign, expect=403),
             "scope_missing": lambda: rest.call("GET", "/v1/audit", expect=403),
         }
@@ -90,6 +95,6 @@ def test_a_refusal_is_in_the_audit_log_before_its_answer(tmp_path: Path) -> None
             refused()
             server.kill()
             found = [one for one in trail.entries() if word in {one.get("command"), one.get("reason")}]
-            assert [one["decision"] for one in found] == ["denied"], word
+            assert [one["decision"] for one in found] == ["failed" if "no-such" in word else "denied"], word
             server.start()
         assert trail.verify().is_whole

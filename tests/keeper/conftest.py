@@ -45,7 +45,7 @@ def _hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("no gcc is here")
     library = folder / "library.so"
     checked = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
-    renamed = ("-Dioctl=hooked_ioctl", "-Dsplice=hooked_splice", *checked)
+    renamed = ("-Dioctl=hooked_ioctl", "-Dsplice=hooked_splice", "-Depoll_ctl=hooked_epoll_ctl", *checked)
     words = [compiler, *RUNNER_FLAGS, *LIBRARY_FLAGS, "-shared", "-nostdlib", "-o", str(library)]
     for source in (folder / "hooks.c", *LIBRARY_SOURCES):
         more = renamed if source in LIBRARY_SOURCES else ()
@@ -61,9 +61,11 @@ def _hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 _HOOKS = """
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>
 
@@ -73,6 +75,19 @@ static void (*empty)(int);
 static size_t most = 1 << 20;
 
 EXPORT void set_hooks(void (*found_empty)(int), size_t most_bytes) { empty = found_empty; most = most_bytes; }
+
+static int refusals;
+
+EXPORT void refuse_to_watch(int times) { refusals = times; }
+
+int hooked_epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+    if (operation != EPOLL_CTL_ADD || refusals == 0)
+        return epoll_ctl(epoll, operation, fd, event);
+    refusals--;
+    errno = ENOSPC;
+    return -1;
+}
 
 int hooked_ioctl(int fd, unsigned long request, ...)
 {

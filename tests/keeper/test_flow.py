@@ -297,6 +297,16 @@ def test_a_clock_that_is_set_back_begins_a_run() -> None:
         assert [record.time_ns for record in records][1:] == [pumped.loop.now_ns]
 
 
+def test_a_stream_that_the_kernel_refuses_to_watch_anew_is_watched_as_before(hooked: Path) -> None:
+    """ENOSPC: the user's other programs have used up fs.epoll.max_user_watches (epoll_ctl(2))."""
+    with _pumped(hooked) as pumped:
+        writer = pumped.start()
+        pumped.flow.library.refuse_to_watch(1)
+        pumped.chat(writer, times=2 * _CHATTY)
+        pumped.flow.library.refuse_to_watch(0)
+        pumped.chat(writer)
+
+
 @pytest.mark.parametrize("said_before", [b"", b"hello\n"])
 def test_what_is_said_between_the_look_and_the_end_is_kept(hooked: Path, said_before: bytes) -> None:
     """The last writer writes after the look for bytes, and has closed before the look for a writer."""

@@ -279,3 +279,15 @@ def test_what_a_command_has_written_is_drained_from_relay_and_pipe(piped: _Piped
     assert Path(piped.kept.folder, "out").read_bytes() == _LEFT + _MORE
     assert piped.stream.is_open
     assert not unread_bytes(piped.stream.source)
+
+
+def test_a_relay_of_a_stream_that_is_not_moved_yet_changes_no_other_one(piped: _Piped) -> None:
+    """A terminal's in a container: what says that it is held may be any program inside."""
+    process = ManagedProcess(
+        new_id(), "/", Spec(program="true", argv=("true",), env={}, cwd="/", stdio="pty")
+    )
+    process.fds["w"] = piped.end
+    process.streams = [Stream(process, 0, source=-1, log=-1)]
+    piped.pump.add(piped.stream)
+    piped.pump.use_relay(process)
+    assert piped.turn() == _LEFT + _MORE

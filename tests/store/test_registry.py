@@ -1,6 +1,7 @@
 """The registry remembers what it was told, through every kind of death."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -494,3 +495,29 @@ async def test_a_list_that_lacks_rows_can_be_told_from_one_that_is_whole(tmp_pat
         await poll_until(lambda: not registry.is_silent)
         assert await registry.list(ProcessFilter(), limit=9, may_lack=True) == [a_row(1)]
         assert not registry.is_silent
+
+
+@pytest.mark.parametrize("has_file", [True, False])
+async def test_a_file_of_another_schema_on_a_full_disk_leaves_the_registry_in_memory(
+    tmp_path: Path, *, has_file: bool
+) -> None:
+    """Also where it is found only when there is room again."""
+    path = tmp_path / "registry.db"
+    other = path if has_file else tmp_path / "other"
+    with contextlib.closing(sqlite3.connect(other)) as connection:
+        connection.execute("CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER)")
+        connection.execute(f"PRAGMA user_version = {VERSION - 1}")
+        connection.commit()
+    if not has_file:
+        path.mkdir()  # it cannot be opened
+    async with Registry(str(path), takes_writes=lambda: False) as registry:
+        assert registry.is_in_memory
+        registry.put(a_row(1))
+        if not has_file:
+            path.rmdir()
+            other.rename(path)
+        async with asyncio.timeout(20):
+            await registry.move_to_disk()
+        assert [row.record.process_id for row in await registry.list(ProcessFilter(), limit=5)] == [
+            a_row(1).record.process_id
+        ]

@@ -615,6 +615,10 @@ async def _audited(
     acting: AuditedControls, what: str, process: Process, **details: int | str | bool
 ) -> AsyncIterator[dict[str, int | str | bool]]:
     """Check that the caller may act on a process; publish what was done, or why it was not."""
-    with acting.events.audited(what, acting.by, details=details, process_id=process.process_id):
-        await acting.check(process)
-        yield details
+    try:
+        with acting.events.audited(what, acting.by, details=details, process_id=process.process_id):
+            await acting.check(process)
+            yield details
+    except OutliveError:
+        await acting.events.recorded()  # here, since some doors answer without raising it on
+        raise

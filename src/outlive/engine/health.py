@@ -44,6 +44,7 @@ class DiskWatch:
         self._identity: tuple[int, int] | None = None
         self._folder = -1
         self._is_wanted = asyncio.Event()
+        self._has_looked = asyncio.Event()
         self._looked_at = math.inf  # until it is open there is nothing to look at
         self._turn = asyncio.Lock()
         self._found: Degraded | None = None
@@ -68,19 +69,16 @@ class DiskWatch:
         """Let go of the folder."""
         os.close(self._folder)
 
-    async def look(self, *, known_for_s: float = 0.0) -> Degraded | None:
+    async def look(self) -> Degraded | None:
         """Look now; return what is found, which is reported from now on.
 
-        What is known for less than `known_for_s` seconds is returned without a look. A registry in memory is
-        put back into its file.
+        A registry in memory is put back into its file.
 
         By trying where the registry was refused: a quota, or an error of the disk, is not seen otherwise.
         """
         if self._registry.is_silent:  # a look would wait as well
             return "disk_silent"
         async with self._turn:
-            if time.monotonic() - self._looked_at < known_for_s:
-                return self._found
             is_doubtful = self._registry.is_refused or self._registry.is_in_memory
             found = await asyncio.to_thread(self._find, is_doubtful=is_doubtful)
             if found is None and self._registry.is_in_memory:
@@ -93,15 +91,22 @@ class DiskWatch:
             else:
                 _logger.warning("the state folder cannot be written", extra={"degraded": found})
         self._found, self._looked_at = found, time.monotonic()
+        self._has_looked.set()
         place = await asyncio.to_thread(moved_to, self._folder) if found == "folder_gone" else None
         if place is not None and not self.moved.done():
             self.moved.set_result(place)
         return found
 
     async def refresh(self) -> None:
-        """Look, unless that was done within the last second."""
+        """Have it looked at, unless that was done within the last second; wait for that, a second at most."""
         if time.monotonic() - self._looked_at > _LOOK_S:
-            await self._try_to_look(known_for_s=_LOOK_S)
+            self._has_looked.clear()
+            self.look_soon()
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await self._has_looked.wait()
+            except TimeoutError:  # a disk that does not answer keeps callers waiting no longer, once a second
+                self._looked_at = time.monotonic()
 
     def look_soon(self) -> None:
         """Have it looked at in the background, once a second at most."""
@@ -153,9 +158,9 @@ class DiskWatch:
             await self._try_to_look()
             await asyncio.sleep(_LOOK_S)
 
-    async def _try_to_look(self, *, known_for_s: float = 0.0) -> None:
+    async def _try_to_look(self) -> None:
         try:
-            await self.look(known_for_s=known_for_s)
+            await self.look()
         except (OSError, StoreCorrupt) as error:
             _logger.warning("the state folder cannot be looked at", extra={"reason": str(error)})
 

@@ -73,7 +73,7 @@ def set_counter(path: str, name: str, value: int) -> None:
         connection.commit()
 
 
-class _AnotherSchema(Exception):
+class _AnotherSchema(sqlite3.DatabaseError):
     """The file has the tables of another schema."""
 
 
@@ -90,7 +90,7 @@ def open_in_memory(path: str) -> sqlite3.Connection:
             with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?{how}", uri=True)) as kept:
                 kept.backup(connection)
                 return _prepare(connection)
-        except (sqlite3.Error, _AnotherSchema):
+        except sqlite3.Error:
             connection.close()
             connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
     return _prepare(connection)

@@ -311,6 +311,7 @@ class Guardian:
         self._spawned_at = 0.0
         self._quick_deaths = 0
         self._next_tick = time.monotonic() + _TICK_S
+        self._is_due = False  # a look was asked for while a ping was unanswered
         self._failures = 0  # supervisors in a row that could not start
         # True when a client launched the guardian while a supervisor was still there, perhaps about to leave
         # for good: a supervisor has to follow all the same.
@@ -365,7 +366,10 @@ class Guardian:
         self._greet()
 
     def _look_now(self) -> None:
-        """Have the next tick at once, unless a ping is unanswered: too many callers must not hurry those."""
+        """Have the next tick at once, or a second after the answer to a ping that is unanswered: too many
+        callers must not hurry those.
+        """
+        self._is_due = True
         if self._supervisor is not None and not self._unanswered:
             self._next_tick = 0.0
 
@@ -399,8 +403,9 @@ class Guardian:
             self._look_now()
         elif message == b"pong":
             self._unanswered = 0
-            if not self._servers.alone_ticks:
+            if not self._servers.alone_ticks and not self._is_due:
                 self._next_tick = time.monotonic() + _REST_S
+            self._is_due = False
         elif message == b"retire":
             if self._is_at_home():
                 with contextlib.suppress(OSError):

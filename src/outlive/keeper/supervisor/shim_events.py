@@ -52,7 +52,7 @@ class ShimEvents:
                     )
                 case ["empty"]:
                     self.endings.emptied(process)
-                case ["kept", "rw"]:
+                case ["kept", "rw"] if not shim.is_inside:  # no relay is offered to one in a container
                     assert self.endings.pump is not None
                     self.endings.pump.use_relay(process)
                 case ["born", letters] if shim.is_inside and not process.pid:

@@ -58,7 +58,7 @@ static int64_t monotonic_ns(void)
     return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-/* Return 0, or a negative error number: then the stream is not watched. */
+/* Return 0, or a negative error number: the stream is watched as before, or was closed while watched. */
 static int set_place(struct flow *flow, int stream, int place)
 {
     struct stream *it = stream_of(flow, stream);
@@ -67,13 +67,11 @@ static int set_place(struct flow *flow, int stream, int place)
 
     if (before == place)
         return 0;
-    it->place = NOWHERE;
-    if (before != NOWHERE && epoll_ctl(flow->watched[before], EPOLL_CTL_DEL, it->source, 0) != 0)
-        return -errno;
+    /* First watched anew: a kernel that refuses leaves the stream where it is. */
     if (place != NOWHERE && epoll_ctl(flow->watched[place], EPOLL_CTL_ADD, it->source, &event) != 0)
         return -errno;
     it->place = place;
-    return 0;
+    return before == NOWHERE || epoll_ctl(flow->watched[before], EPOLL_CTL_DEL, it->source, 0) == 0 ? 0 : -errno;
 }
 
 /* Note what a stream brought, and decide how it is watched from now on. */

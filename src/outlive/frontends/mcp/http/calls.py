@@ -241,6 +241,7 @@ class Calls:
                 process_id=process_id,
             )
             self._engine.events.publish(denied)
+            await self._engine.events.recorded()
             raise
         return process
 

@@ -250,9 +250,9 @@ class Toolbox:
             if tool.is_for_models:
                 error.hint = await runnable(caller, error.hint)
             self.engine.redaction.finish(error)
-            await self.engine.events.recorded()
             outcome = tool.refuse(error, asked)
             tool_call.shown.clear()
+        await self.engine.events.recorded()  # what was refused, also where a tool answers it as a result
         if caller.has_tasks:
             outcome = await self.tasks.adopt(outcome)
         # At the very end: a call that fails or is cancelled halfway has shown nothing, nor has one that

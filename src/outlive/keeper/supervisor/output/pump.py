@@ -104,7 +104,8 @@ class Pump:
         """Use the relay from now on: the shim holds what it was offered."""
         for stream in process.streams[:1]:
             stream.relay = process.fds.get("w", -1)
-            self._set(stream)
+            if stream.number >= 0:  # else it is moved later, or never
+                self._set(stream)
 
     def hold(self, stream: Stream) -> None:
         """Stop reading until `add`; the process waits once its pipe is full.
