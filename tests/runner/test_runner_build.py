@@ -2,11 +2,11 @@
 
 import contextlib
 import os
-import platform
 import shutil
 import stat
 import subprocess
 import threading
+import types
 from pathlib import Path
 
 import pytest
@@ -164,7 +164,7 @@ def test_a_machine_without_a_wheel_has_a_program_of_its_own(
     """What compiles there is for that machine alone: containers run on the machines of the wheels."""
     with pytest.raises(StartFailed, match="riscv64"):
         runner_binary("riscv64", tmp_path)
-    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine="riscv64"))
     made = building.compiled_runner("riscv64", tmp_path)
     made.write_bytes(b"")
     made.chmod(0o755)

@@ -8,12 +8,15 @@ there as well: nothing here is trusted further than their output is.
 """
 
 import contextlib
+import fcntl
 import os
 import stat
+import time
 
 from outlive.core.values import dataclass
 from outlive.store.folder import UNFILTERED
 
+_COPIER_S, _LOOK_S = 1.0, 0.002  # it has microseconds of work left, on a machine with much to do some ms
 _MOST_BYTES = 4096  # of a small file: the exit codes of some thousand stages
 
 
@@ -35,18 +38,34 @@ def look_unfiltered(folder: str) -> Unfiltered | None:
     stages, is_only = _expected(folder)
     if not stages:
         return None
+    codes = _codes(folder)
     size = None
     with contextlib.suppress(OSError):
-        found = os.lstat(f"{folder}/{UNFILTERED}/out")
         # A pipe or a link that the line has put there would make a reader wait, or read another file.
-        size = found.st_size if stat.S_ISREG(found.st_mode) else None
-    codes = _codes(folder)
+        fd = os.open(f"{folder}/{UNFILTERED}/out", os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            if codes:  # the shell has ended, the copier is about to
+                _wait_unlocked(fd)
+            found = os.fstat(file.fileno())
+            size = found.st_size if stat.S_ISREG(found.st_mode) else None
     # Where nothing was copied another pipeline may have been the last: `cd nowhere && make | tail` ends with
     # the first one.
     is_ours = len(codes) == stages and (is_only or size is not None)
     if size is None and not is_ours:
         return None
     return Unfiltered(exit_code_before=codes[-2] if is_ours else None, size=size)
+
+
+def _wait_unlocked(fd: int) -> None:
+    """Wait until no copier writes into a log any more; the line's own processes may hold it longer."""
+    until = time.monotonic() + _COPIER_S
+    while time.monotonic() < until:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_S)
+        else:
+            return
 
 
 def _expected(folder: str) -> tuple[int, bool]:

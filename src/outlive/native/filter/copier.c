@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -46,6 +47,8 @@ bool open_kept_log(struct kept_log *log, const char *folder, long long limit)
         unlink(path);
     }
     log->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (log->fd >= 0) /* as long as the copier lives: the shell does not wait for it, a reader does (store/unfiltered.py) */
+        flock(log->fd, LOCK_EX | LOCK_NB);
     return log->fd >= 0;
 }
 

@@ -2,6 +2,7 @@
 #ifndef OUTLIVE_FLOW_FLOW_H
 #define OUTLIVE_FLOW_FLOW_H
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
