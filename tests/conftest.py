@@ -13,6 +13,8 @@ import pytest
 from blockbuster import BlockBuster
 from hypothesis import settings
 
+from outlive.extensions.contract import extensions
+
 # The mark comes first: the fixtures import it, and pytest looks into a plugin's assertions when it imports
 # that itself.
 pytest_plugins = ["tests.support.run_mark", "tests.support.fixtures", "tests.extensions.ray.shared_cluster"]
@@ -87,6 +89,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def loop_watch() -> BlockBuster:
     """A watch over the event loop; making one for each test would be a tenth of what most tests cost."""
+    extensions()  # a server finds them before its loop runs
     watch = BlockBuster("outlive")
     # In /proc, where nothing waits (decisions 70 and 91).
     watch.functions["os.listdir"].can_block_in("outlive/kernel/processes.py", "all_pids")

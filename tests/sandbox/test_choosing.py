@@ -14,10 +14,13 @@ from outlive.config import Settings
 from outlive.config.resolution import is_tighter
 from outlive.core.command import Command, Limits, Profile, parse_profile
 from outlive.core.errors import CommandRefused, InvalidRequest, StartFailed
+from outlive.core.events import Event, StartRejected
 from outlive.core.process import Owner
 from outlive.engine import Engine
 from outlive.keeper.sandbox.capabilities import ask_offers
 from outlive.kernel.processes import children
+from outlive.operations.repetition import Rerun
+from outlive.server.shown_output import start_again
 from tests.engine.engines import ME, an_engine, output_of, run
 from tests.keeper.client import until
 from tests.keeper.house import House, shim_program
@@ -88,6 +91,17 @@ async def test_who_lives_in_a_process_starts_nothing_weaker_and_nowhere_else(
         with pytest.raises(CommandRefused) as refused:
             await engine.starts.start(wanted, owner=inside)
         assert refused.value.code == "profile_too_weak"
+
+
+async def test_who_lives_in_a_process_repeats_nothing_weaker_and_that_is_recorded(engine: Engine) -> None:
+    parent, weaker = await run(engine, "true", profile="guarded"), await run(engine, "true")
+    refusals: list[Event] = []
+    engine.events.subscribe(refusals.append, kinds=[StartRejected])
+    with pytest.raises(CommandRefused):
+        await start_again(engine, weaker, Rerun(), owner=replace(ME, inside=parent.process_id))
+    assert [(one.code, one.command) for one in refusals if isinstance(one, StartRejected)] == [
+        ("profile_too_weak", "true")
+    ]
 
 
 async def test_a_guarded_command_finds_listed_names_and_what_it_was_given(shared_house: House) -> None:

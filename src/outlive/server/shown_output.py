@@ -13,7 +13,7 @@ from datetime import datetime
 
 import outlive
 from outlive.core.cursor import Cursor, SearchPlace
-from outlive.core.errors import InvalidRequest
+from outlive.core.errors import CommandRefused, InvalidRequest
 from outlive.core.location import HERE
 from outlive.core.process import Owner, ProcessRecord
 from outlive.core.redactions import Redactions
@@ -192,7 +192,11 @@ async def start_again(engine: Engine, process: Process, asked: Rerun, *, owner: 
         CommandRefused: `profile_too_weak`: the caller lives in a process of ours with a stronger profile.
         OutliveError: As `Starts.start`.
     """
-    await engine.as_(owner).check(process)
+    try:
+        await engine.as_(owner).check(process)
+    except CommandRefused as error:
+        engine.events.publish_refusal(owner, error.code, command=process.record.command)
+        raise
     found = await asyncio.to_thread(_repetition_of, process)
     started = await engine.starts.start(found.to_command(asked), owner=owner)
     return StartedAgain(process=started, lacks_environment=found.lacks_environment)
