@@ -403,6 +403,7 @@ class AuditLog:
     def enter(self, what: str, **fields: str | int | None) -> None:
         """Enter something that is no event of the engine: the server's start, its end."""
         self.note({"what": what, **fields})
+        self._hurry.set()  # before what other programs of ours enter, once they see the server
 
     def tell_name(self, hear: Callable[[int], None]) -> None:
         """Call `hear` with the log's number once the log has an entry: at once, or later from the writing

@@ -290,7 +290,7 @@ def test_what_fits_on_no_single_gpu_of_a_node_waits_until_it_does(tmp_path: Path
             wait_until(
                 lambda: [one.get("reason") for one in own.server.audit()["entries"]].count("no_room") > 2
             )
-        assert waits.info().waits_for == "place"
+        wait_until(lambda: waits.info().waits_for == "place")  # but while the node is asked
         gate.open()
         assert [one.wait(PATIENCE_S).exit_code for one in (*parts, waits)] == [0, 0, 0]
     assert mark.read_text() == "x\n"
