@@ -36,7 +36,8 @@ enum {
     BUSY_AFTER = 16, /* moves in a row, none after a silence: then a stream is busy */
     MUCH_BYTES = 32 * 1024, /* half a usual pipe in one move: the pipe is made bigger */
     REST_NS = 500000, /* far below what a person could notice */
-    REST_EACH_NS = 50000, /* for each stream that was moved: a server takes 10 us for each of its lines */
+    FEW = 8,
+    REST_EACH_NS = 25000, /* for each stream beyond a few that was moved: a server takes 10 us for each of its lines */
     MOST_REST_NS = 4000000,
 };
 static const uint64_t SILENCE_NS = 20000000; /* a stream that was silent for so long is not busy any more */
@@ -264,7 +265,7 @@ EXPORT int flow_turn(struct flow *flow, int64_t now_ns, struct report *reports)
     if (since(flow, flow->swept_ns) >= SILENCE_NS)
         sweep(flow);
     if (busy > 0 && !flow->is_urgent) {
-        long most = REST_NS + (long)busy * REST_EACH_NS;
+        long most = REST_NS + (busy > FEW ? (long)(busy - FEW) * REST_EACH_NS : 0);
         struct itimerspec rest = {.it_value.tv_nsec = most < MOST_REST_NS ? most : MOST_REST_NS};
 
         timerfd_settime(flow->timer, 0, &rest, 0);
