@@ -1,11 +1,13 @@
 """What is known of disk and folder is looked at when it is asked for."""
 
 import asyncio
+import math
 import threading
 
 import pytest
 
 from outlive.engine import Engine, health
+from outlive.store.registry import Registry
 
 
 async def test_a_disk_that_answers_no_look_keeps_no_caller_waiting(
@@ -33,3 +35,14 @@ async def test_a_disk_that_answers_no_look_keeps_no_caller_waiting(
             assert await engine.disk.view() == {}
     finally:
         goes_on.set()
+
+
+async def test_while_the_registry_says_that_the_disk_is_silent_no_look_is_waited_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look would find nothing out then, so a list answers from memory immediately."""
+    monkeypatch.setattr(Registry, "is_silent", property(lambda _: True))
+    engine.disk._looked_at = -math.inf
+    monkeypatch.setattr(health, "_LOOK_S", 60)
+    async with asyncio.timeout(10):
+        assert await engine.disk.view() == {"degraded": "disk_silent"}

@@ -98,8 +98,11 @@ class DiskWatch:
         return found
 
     async def refresh(self) -> None:
-        """Have it looked at, unless that was done within the last second; wait for that, a second at most."""
-        if time.monotonic() - self._looked_at > _LOOK_S:
+        """Have it looked at, unless that was done within the last second; wait for that, a second at most.
+
+        Not while the disk is silent: a look would find nothing out.
+        """
+        if time.monotonic() - self._looked_at > _LOOK_S and not self._registry.is_silent:
             self._has_looked.clear()
             self.look_soon()
             try:
